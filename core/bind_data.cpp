@@ -1,0 +1,77 @@
+// Python bindings of csr.hpp: exactly typed arrays in, arrays owned by NumPy out, no guessing.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "csr.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <class T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> view(const In<T>& array) {
+  return {array.data(), array.shape(0)};
+}
+
+// Hands a buffer to NumPy, which frees it with the last array that refers to it.
+template <class T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> give(std::unique_ptr<T[]> buffer, std::int64_t size) {
+  T* const data = buffer.get();
+  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  buffer.release();
+  return {data, {static_cast<std::size_t>(size)}, owner};
+}
+
+template <class Index, class Value>
+nb::tuple canonical_csr(const In<Index>& rows, const In<Index>& cols, const In<Value>& values,
+                        std::int64_t n_rows, std::int64_t n_cols, int duplicates) {
+  if (duplicates < 0 || duplicates > 3) throw nb::value_error("duplicates must be 0, 1, 2 or 3");
+  psgld::Csr<Value> csr;
+  {
+    nb::gil_scoped_release release;
+    csr = psgld::canonical_csr(view(rows), view(cols), view(values), n_rows, n_cols,
+                               static_cast<psgld::Duplicates>(duplicates));
+  }
+  return nb::make_tuple(give(std::move(csr.indptr), n_rows + 1), give(std::move(csr.indices), csr.size),
+                        give(std::move(csr.values), csr.size), csr.n_duplicates, csr.first_row,
+                        csr.first_col);
+}
+
+template <class Value>
+nb::tuple find_non_finite(const In<Value>& values) {
+  psgld::NonFinite found;
+  {
+    nb::gil_scoped_release release;
+    found = psgld::find_non_finite(view(values));
+  }
+  return nb::make_tuple(found.count, found.first);
+}
+
+template <class Index, class Value>
+void define_canonical_csr(nb::module_& m) {
+  m.def("canonical_csr", &canonical_csr<Index, Value>, "rows"_a.noconvert(), "cols"_a.noconvert(),
+        "values"_a.noconvert(), "n_rows"_a, "n_cols"_a, "duplicates"_a = 0,
+        "Sorted compressed rows of loose entries: (indptr, indices, values, n_duplicates, first_row, "
+        "first_col).\n"
+        "duplicates: 0 counts them only, 1 sums, 2 averages, 3 keeps the last.");
+}
+
+}  // namespace
+
+void bind_data(nb::module_& m) {
+  define_canonical_csr<std::int32_t, float>(m);
+  define_canonical_csr<std::int32_t, double>(m);
+  define_canonical_csr<std::int64_t, float>(m);
+  define_canonical_csr<std::int64_t, double>(m);
+  m.def("find_non_finite", &find_non_finite<float>, "values"_a.noconvert(),
+        "The number of NaN and infinite values, and the position of the first (-1 without).");
+  m.def("find_non_finite", &find_non_finite<double>, "values"_a.noconvert());
+}

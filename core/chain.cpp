@@ -1,0 +1,201 @@
+#include "chain.hpp"
+
+#include <cmath>
+#include <cstring>
+
+namespace psgld {
+
+// What a thread needs: scratch of the kernels, and a partial gradient for blocks of one chunk.
+template <class T>
+struct Chain<T>::Worker {
+  Scratch* scratch = kernels<T>().make_scratch();
+  Aligned<T> partial;
+  explicit Worker(size_t size) : partial(size) {}
+  Worker(const Worker&) = delete;
+  ~Worker() { kernels<T>().free_scratch(scratch); }
+};
+
+template <class T>
+Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood)
+    : components(components),
+      stride(stride_of(components)),
+      grid(grid),
+      likelihood(likelihood),
+      squares_(grid.chunk_slots),
+      remaining_(grid.parts),
+      slot_(grid.parts) {
+  auto prepare = [&](Factor<T>& factor, const Side<T>& side, uint32_t tag) {
+    factor.x = Aligned<T>(side.positions * stride);
+    for (auto* vector : {&factor.linear, &factor.quadratic, &factor.move, &factor.curvature, &factor.ridge})
+      *vector = Aligned<T>(stride);
+    std::fill_n(factor.ridge.data(), stride, T(1));
+    std::fill_n(factor.move.data(), components, T(1));
+    factor.tag = tag;
+  };
+  prepare(outer, grid.outer, swapped ? 1 : 0);
+  prepare(inner, grid.inner, swapped ? 0 : 1);
+  for (auto& slot : slot_) slot = -1;
+  for (int rows : grid.inner.rows)
+    partial_size_ = std::max(partial_size_, kernels<T>().partial_size(rows, stride, likelihood));
+  partial_size_ = (partial_size_ + 63) / 64 * 64;
+}
+
+template <class T>
+Chain<T>::~Chain() = default;
+
+template <class T>
+Rule<T> Chain<T>::rule(const Factor<T>& f, uint64_t t, double step, double scale) const {
+  return {components,
+          stride,
+          metric,
+          mirror,
+          static_cast<T>(step),
+          static_cast<T>(scale / static_cast<double>(phi)),
+          temperature,
+          f.inverse,
+          f.linear.data(),
+          f.quadratic.data(),
+          f.move.data(),
+          f.curvature.data(),
+          f.ridge.data(),
+          f.tag,
+          key,
+          t};
+}
+
+template <class T>
+Strip<T> Chain<T>::strip(const Side<T>& side, const Factor<T>& f, int number) const {
+  const size_t first = side.first[number], at = first * stride;
+  auto row = [at](const Aligned<T>& a) { return a.data() ? a.data() + at : nullptr; };
+  return {side.rows[number],    row(f.x),  side.ids.data() + first, side.counts.data() + first,
+          row(f.inverse_bound), row(f.sum)};
+}
+
+template <class T>
+void Chain<T>::work(const Iteration& now, const Chunk& chunk, Worker& worker) {
+  const int b = chunk.row_strip, c = grid.column_strip(b, now.part);
+  const Strip<T> rows = strip(grid.outer, outer, b), columns = strip(grid.inner, inner, c);
+
+  // The chunks of a block each collect a partial inner gradient. Sets of them are few and reused, to stay in
+  // cache.
+  T* set = worker.partial.data();
+  int slot = 0;
+  if (chunk.of > 1) {
+    if (chunk.number == 0) {
+      {
+        std::lock_guard lock(free_mutex_);
+        slot = free_.back();
+        free_.pop_back();
+      }
+      remaining_[b].store(chunk.of, std::memory_order_relaxed);
+      slot_[b].store(slot, std::memory_order_release);
+    } else {
+      while ((slot = slot_[b].load(std::memory_order_acquire)) < 0) std::this_thread::yield();
+    }
+    set = partials_[slot].data();
+  }
+  squares_[grid.chunk_slot[b * grid.parts + c] + chunk.number] =
+      kernels<T>().outer_rows(grid.block(b, now.part), likelihood, now.pass, now.outer, rows, columns,
+                              chunk.first, chunk.last, set + chunk.number * partial_size_, worker.scratch);
+  if (chunk.of > 1 && remaining_[b].fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+
+  T* partials[16];
+  for (int q = 0; q < chunk.of; ++q) partials[q] = set + q * partial_size_;
+  kernels<T>().inner_rows(likelihood, now.pass, now.inner, columns, partials, chunk.of, worker.scratch);
+  if (chunk.of > 1) {
+    slot_[b].store(-1, std::memory_order_relaxed);
+    std::lock_guard lock(free_mutex_);
+    free_.push_back(slot);
+  }
+}
+
+template <class T>
+void Chain<T>::run(Pool& pool, size_t n, const std::function<Iteration(size_t)>& iteration) {
+  if (n == 0) return;
+  if (grid.most_chunks > 1)  // at most one unfinished block a thread, and the one being handed out
+    while (partials_.size() < static_cast<size_t>(pool.size()) + 1) {
+      free_.push_back(static_cast<int>(partials_.size()));
+      partials_.emplace_back(partial_size_ * grid.most_chunks);
+    }
+  while (workers_.size() < static_cast<size_t>(pool.size()))
+    workers_.push_back(std::make_unique<Worker>(partial_size_));
+  Iteration now = iteration(0);
+  std::atomic<size_t> next{0};
+  Barrier barrier(pool.size());
+  pool.run([&](int id) {
+    Worker& worker = *workers_[id];
+    for (size_t t = 0; t < n; ++t) {
+      const std::vector<Chunk>& chunks = grid.chunks[now.part];
+      for (size_t q; (q = next.fetch_add(1, std::memory_order_relaxed)) < chunks.size();)
+        work(now, chunks[q], worker);
+      barrier.arrive([&] {
+        next.store(0, std::memory_order_relaxed);
+        if (t + 1 < n) now = iteration(t + 1);
+      });
+    }
+  });
+}
+
+template <class T>
+void Chain<T>::advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, std::span<const double> steps,
+                       std::span<const double> scales) {
+  run(pool, parts.size(), [&](size_t q) {
+    return Iteration{parts[q], Pass::langevin, rule(outer, t + q, steps[q], scales[q]),
+                     rule(inner, t + q, steps[q], scales[q])};
+  });
+}
+
+template <class T>
+void Chain<T>::accumulate(Pool& pool, Pass pass, int part) {
+  outer.sum = Aligned<T>(outer.x.size());
+  inner.sum = Aligned<T>(inner.x.size());
+  const Rule<T> o = rule(outer, 0, 0, 1), i = rule(inner, 0, 0, 1);
+  const int first = part < 0 ? 0 : part, n = part < 0 ? grid.parts : 1;
+  run(pool, n, [&](size_t q) { return Iteration{first + static_cast<int>(q), pass, o, i}; });
+}
+
+template <class T>
+void Chain<T>::set_bound(Factor<T>& factor, std::span<const double> rate) {
+  if (!factor.inverse_bound.data()) factor.inverse_bound = Aligned<T>(factor.x.size());
+  const size_t rows = factor.x.size() / stride;
+  for (size_t r = 0; r < rows; ++r)
+    for (int k = 0; k < components; ++k) {
+      const size_t at = r * stride + k;
+      factor.inverse_bound[at] = T(1) / (factor.sum[at] / phi + static_cast<T>(rate[k]));
+    }
+}
+
+template <class T>
+double Chain<T>::squares() const {
+  double total = 0;
+  for (double s : squares_) total += s;
+  return total;
+}
+
+template <class T>
+void Chain<T>::sums(const Side<T>& side, const Factor<T>& factor, double* sum, double* squares,
+                    double* weighted) const {
+  for (int b = 0; b < grid.parts; ++b) {
+    const size_t first = side.first[b], at = static_cast<size_t>(b) * components;
+    kernels<T>().column_sums(factor.x.data() + first * stride, side.counts.data() + first, side.rows[b],
+                             stride, components, sum + at, squares + at, weighted + at);
+  }
+}
+
+template <class T>
+void Chain<T>::save() {
+  for (auto* f : {&outer, &inner}) {
+    if (!f->saved.data()) f->saved = Aligned<T>(f->x.size());
+    std::memcpy(f->saved.data(), f->x.data(), sizeof(T) * f->x.size());
+  }
+}
+
+template <class T>
+void Chain<T>::restore() {
+  for (auto* f : {&outer, &inner}) std::memcpy(f->x.data(), f->saved.data(), sizeof(T) * f->x.size());
+}
+
+template class Chain<float>;
+template class Chain<double>;
+
+}  // namespace psgld

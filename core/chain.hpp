@@ -1,0 +1,84 @@
+// One chain: the two factors, the rules by which they move, and the loop over iterations.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "grid.hpp"
+#include "kernels.hpp"
+#include "pool.hpp"
+
+namespace psgld {
+
+template <class T>
+struct Factor {
+  Aligned<T> x, inverse_bound, sum, saved;
+  Aligned<T> linear, quadratic, move, curvature, ridge;
+  T inverse = 0;
+  uint32_t tag = 0;
+};
+
+template <class T>
+class Chain {
+ public:
+  const int components, stride;
+  const Grid<T>& grid;
+  Factor<T> outer, inner;
+  Likelihood<T> likelihood;
+  Metric metric = Metric::identity;
+  bool mirror = false;
+  T temperature = 1, phi = 1;
+  uint64_t key = 0;
+
+  Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood);
+  ~Chain();
+
+  // Iterations t, t+1, ... of the given parts, step sizes and scales.
+  void advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, std::span<const double> steps,
+               std::span<const double> scales);
+
+  // Sums of scores or weights over a part (or over all of V, part < 0) into outer.sum and inner.sum.
+  void accumulate(Pool& pool, Pass pass, int part);
+
+  // The non-negative metric from the sums of the weights: b = sum / phi + rate.
+  void set_bound(Factor<T>& factor, std::span<const double> rate);
+
+  // Over the last visit to every block, in a fixed order.
+  double squares() const;
+
+  // Column sums of x, x^2 and count x^2 of every strip: (strips, components) each.
+  void sums(const Side<T>& side, const Factor<T>& factor, double* sum, double* squares,
+            double* weighted) const;
+
+  void save();
+  void restore();
+
+  static int stride_of(int components) { return (components + 15) / 16 * 16; }
+
+ private:
+  struct Iteration {
+    int part;
+    Pass pass;
+    Rule<T> outer, inner;
+  };
+  struct Worker;
+
+  Rule<T> rule(const Factor<T>& factor, uint64_t t, double step, double scale) const;
+  Strip<T> strip(const Side<T>& side, const Factor<T>& factor, int number) const;
+  void run(Pool& pool, size_t n, const std::function<Iteration(size_t)>& iteration);
+  void work(const Iteration& now, const Chunk& chunk, Worker& worker);
+
+  std::vector<double> squares_;              // of each chunk of each block
+  std::vector<std::atomic<int>> remaining_;  // chunks of each row strip still to be done
+  std::vector<std::atomic<int>> slot_;       // partial gradients of each row strip, once taken
+  std::vector<int> free_;                    // sets of partial gradients not in use
+  std::vector<Aligned<T>> partials_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // one a thread
+  std::mutex free_mutex_;
+  size_t partial_size_ = 0;
+};
+
+}  // namespace psgld

@@ -1,0 +1,197 @@
+// Compiled once per instruction-set level (PSGLD_ISA names it); kernels.hpp says what each function does.
+#include "kernels.hpp"
+
+#include <cstring>
+
+#include "dense_block.hpp"
+#include "sparse_block.hpp"
+#include "step.hpp"
+#include "zeros.hpp"
+
+namespace psgld::PSGLD_ISA {
+
+Scratch* make_scratch() { return reinterpret_cast<Scratch*>(new ThreadScratch); }
+void free_scratch(Scratch* s) { delete reinterpret_cast<ThreadScratch*>(s); }
+
+inline int padded(int rows) { return (rows + kRowTile - 1) / kRowTile * kRowTile; }
+
+// A partial gradient: the inner rows, then what the implicit zeros need of the outer rows.
+template <class T>
+size_t partial_size(int inner_rows, int stride, const Likelihood<T>& likelihood) {
+  return static_cast<size_t>(padded(inner_rows)) * stride + zero_size(likelihood, stride);
+}
+
+template <class T>
+void add_rows(T* sum, const T* gradient, size_t n) {
+  for (size_t q = 0; q < n; q += kLanes<T>) store(sum + q, load(sum + q) + load(gradient + q));
+}
+
+template <class T>
+float* noise_buffer(const Rule<T>& rule, ThreadScratch* scratch) {
+  // A row is read to the end of its last vector, past its own noise.
+  return scratch->noise.get<float>(static_cast<size_t>(kRowTile) * (rule.components + 4) + rule.stride + 64);
+}
+
+template <class T>
+double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
+                  const Strip<T>& outer, const Strip<T>& inner, int first, int last, T* partial,
+                  Scratch* opaque) {
+  auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
+  const int stride = rule.stride, tile = block.dense ? kPanelRows : kRowTile;
+  const size_t inner_size = static_cast<size_t>(padded(inner.rows)) * stride;
+  const T sign = pass == Pass::weight ? T(1) : T(-1);
+  double squares = 0;
+
+  T *packed = nullptr, *panel = nullptr, *inner_zeros = nullptr;
+  T* outer_zeros = partial + inner_size;
+  if (block.dense) {
+    packed = scratch->packed.get<T>(static_cast<size_t>(stride) * block.leading);
+    panel = scratch->panel.get<T>(kPanelRows * kPanelColumns);
+    transpose(inner.x, block.leading, stride, packed, block.leading);
+  } else {
+    std::memset(partial, 0, partial_size(inner.rows, stride, likelihood) * sizeof(T));
+  }
+  if (likelihood.zeros) {
+    inner_zeros = scratch->zeros.get<T>(zero_size(likelihood, stride));
+    std::memset(inner_zeros, 0, zero_size(likelihood, stride) * sizeof(T));
+    zero_add(likelihood, inner.x, inner.rows, stride, inner_zeros);
+  }
+
+  T* gradient = scratch->gradient.get<T>(static_cast<size_t>(tile) * stride);
+  float* noise = noise_buffer(rule, scratch);
+  for (int r = first; r < last; r += tile) {
+    const int n = last - r < tile ? last - r : tile;
+    T* x = outer.x + static_cast<size_t>(r) * stride;
+    if (block.dense) {
+      squares += dense_panel(block, likelihood, pass, rule, x, inner.x, packed, r, padded(n), gradient,
+                             partial, r > first, panel);
+    } else {
+      std::memset(gradient, 0, sizeof(T) * n * stride);
+      if (block.entries > 0 && !(likelihood.zeros && pass == Pass::weight))
+        squares += sparse_rows(block, likelihood, pass, stride, x, inner.x, r, r + n, gradient, partial);
+    }
+    if (likelihood.zeros) {
+      zero_add(likelihood, x, n, stride, outer_zeros);
+      zero_apply(likelihood, x, n, stride, inner_zeros, sign, gradient);
+    }
+    if (pass == Pass::langevin) {
+      for (int s = 0; s < n; s += kRowTile)
+        step_rows(rule, outer, r + s, n - s < kRowTile ? n - s : kRowTile,
+                  gradient + static_cast<size_t>(s) * stride, scratch->pattern, noise);
+    } else {
+      add_rows(outer.sum + static_cast<size_t>(r) * stride, gradient, static_cast<size_t>(n) * stride);
+    }
+  }
+  if (likelihood.zeros && likelihood.family == Family::gaussian)  // the sum of mu^2 over the whole chunk
+    for (int q = 0; q < stride * stride; ++q) squares += static_cast<double>(inner_zeros[q]) * outer_zeros[q];
+  return squares;
+}
+
+template <class T>
+void inner_rows(const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule, const Strip<T>& inner,
+                T* const* partials, int n, Scratch* opaque) {
+  auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
+  const int stride = rule.stride;
+  const size_t inner_size = static_cast<size_t>(padded(inner.rows)) * stride;
+  const size_t size = inner_size + zero_size(likelihood, stride);
+  T* total = partials[0];
+  for (int p = 1; p < n; ++p) add_rows(total, partials[p], size);
+  if (likelihood.zeros)
+    zero_apply(likelihood, inner.x, inner.rows, stride, total + inner_size,
+               pass == Pass::weight ? T(1) : T(-1), total);
+  if (pass != Pass::langevin) {
+    add_rows(inner.sum, total, static_cast<size_t>(inner.rows) * stride);
+    return;
+  }
+  float* noise = noise_buffer(rule, scratch);
+  for (int r = 0; r < inner.rows; r += kRowTile)
+    step_rows(rule, inner, r, inner.rows - r < kRowTile ? inner.rows - r : kRowTile,
+              total + static_cast<size_t>(r) * stride, scratch->pattern, noise);
+}
+
+void noise(const uint32_t* ids, int64_t rows, int components, uint32_t tag, uint64_t iteration, uint64_t key,
+           float* out, int stride, Scratch* opaque) {
+  auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
+  const int quartets = (components + 3) / 4;
+  scratch->pattern.prepare(quartets);
+  float* z = scratch->noise.get<float>(static_cast<size_t>(kNoiseRows) * 4 * quartets);
+  for (int64_t r = 0; r < rows; r += kNoiseRows) {
+    const int n = rows - r < kNoiseRows ? static_cast<int>(rows - r) : kNoiseRows;
+    uint32_t group[kNoiseRows] = {};
+    std::memcpy(group, ids + r, sizeof(uint32_t) * n);
+    noise_rows(scratch->pattern, group, tag, iteration, key, z);
+    for (int i = 0; i < n; ++i)
+      std::memcpy(out + (r + i) * stride, z + static_cast<size_t>(4) * quartets * i,
+                  sizeof(float) * components);
+  }
+}
+
+template <class T>
+void dots(const T* x, int64_t x_stride, const T* y, int64_t y_stride, int components, const int64_t* i,
+          const int64_t* j, int64_t n, T* out) {
+  constexpr int L = kLanes<T>;
+  const int whole = components / L * L;
+  for (int64_t q = 0; q < n; ++q) {
+    const T *a = x + i[q] * x_stride, *b = y + j[q] * y_stride;
+    Vec<T> s{};
+    for (int k = 0; k < whole; k += L) s += load_unaligned(a + k) * load_unaligned(b + k);
+    T total = hsum<T>(s);
+    for (int k = whole; k < components; ++k) total += a[k] * b[k];
+    out[q] = total;
+  }
+}
+
+template <class T>
+double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* mu, int64_t n) {
+  constexpr int L = kLanes<T>;
+  double total = 0;
+  with_family(likelihood, [&](auto family) {
+    for (int64_t q = 0; q < n; q += L) {
+      const int lanes = n - q < L ? static_cast<int>(n - q) : L;
+      Vec<T> value{}, m = splat<T>(1);
+      std::memcpy(&value, v + q, sizeof(T) * lanes);
+      std::memcpy(&m, mu + q, sizeof(T) * lanes);
+      Vec<T> k = family.kernel(value, guarded(likelihood, m));
+      for (int l = 0; l < lanes; ++l) total += k[l];
+    }
+  });
+  return total;
+}
+
+template <class T>
+void column_sums(const T* x, const T* counts, int64_t rows, int stride, int components, double* sum,
+                 double* squares, double* weighted) {
+  // Rows are summed in the precision of the factors over short runs, in double over the runs.
+  constexpr int L = kLanes<T>, run = 64;
+  for (int k = 0; k < components; ++k) sum[k] = squares[k] = weighted[k] = 0;
+  for (int64_t r = 0; r < rows; r += run)
+    for (int k = 0; k < stride; k += L) {
+      Vec<T> s{}, s2{}, sw{};
+      for (int64_t i = r; i < rows && i < r + run; ++i) {
+        const Vec<T> w = load(x + i * stride + k);
+        s += w;
+        s2 += w * w;
+        sw += counts[i] * (w * w);
+      }
+      for (int l = 0; l < L && k + l < components; ++l) {
+        sum[k + l] += s[l];
+        squares[k + l] += s2[l];
+        weighted[k + l] += sw[l];
+      }
+    }
+}
+
+#define PSGLD_STRING(x) #x
+#define PSGLD_NAME(x) PSGLD_STRING(x)
+
+template <class T>
+const Kernels<T>& table() {
+  static const Kernels<T> kernels{PSGLD_NAME(PSGLD_ISA), make_scratch,  free_scratch, partial_size<T>,
+                                  outer_rows<T>,         inner_rows<T>, noise,        dots<T>,
+                                  log_kernel<T>,         column_sums<T>};
+  return kernels;
+}
+template const Kernels<float>& table<float>();
+template const Kernels<double>& table<double>();
+
+}  // namespace psgld::PSGLD_ISA

@@ -1,0 +1,107 @@
+// What the kernels are given and which they are: plain structures that do not depend on the instruction set.
+//
+// A block of V joins a strip of the *outer* factor (its rows are walked one after the other) to a strip of
+// the *inner* factor (its rows are hit in any order, so it is the shorter one, to stay in cache). W is outer
+// and H inner when V has more rows than columns, else the other way round: the kernels do not know which is
+// which.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace psgld {
+
+constexpr int kRowTile = 16;        // strips are padded to a multiple of this many rows
+constexpr int kPanelRows = 32;      // dense blocks are worked through in panels of this size,
+constexpr int kPanelColumns = 128;  // so that the scores of a panel stay in the first-level cache
+constexpr int kBatch = 64;          // sparse entries worked on together
+
+// Members of the Tweedie family with a shortcut for powers of mu; Power serves every other beta.
+enum class Family : int { poisson, gaussian, gamma, inverse_gaussian, half, power };
+
+enum class Metric : int { identity, non_negative, real_valued };
+
+// langevin: move the factors. score, weight: add the sum of (v - mu) mu^(beta-2), or of mu^(beta-1), times
+// the other factor, to `sum` and leave the factors alone.
+enum class Pass : int { langevin, score, weight };
+
+template <class T>
+struct Likelihood {
+  Family family;
+  T beta;
+  T floor;     // mu is not taken below this: 0/0 cannot happen
+  bool zeros;  // absent entries of a sparse matrix are zeros
+};
+
+template <class T>
+struct Block {
+  int rows = 0, columns = 0;  // of the outer and the inner strip
+  int64_t entries = 0;
+  // Dense: rows x leading, NaN where unobserved. Sparse: compressed rows.
+  const T* dense = nullptr;
+  int leading = 0;
+  const uint32_t* start = nullptr;  // rows + 1
+  const uint16_t* index16 = nullptr;
+  const uint32_t* index32 = nullptr;
+  const uint8_t* tile_row = nullptr;  // of each entry: its row within the tile of kRowTile
+  const T* value = nullptr;
+};
+
+// How the rows of one factor move. Vectors have `stride` entries; components that do not move have move = 0.
+template <class T>
+struct Rule {
+  int components, stride;
+  Metric metric;
+  bool mirror;
+  T step, scale, temperature;  // epsilon; s / phi; tau
+  // The prior's score is inverse / x + linear - quadratic x.
+  T inverse;
+  const T *linear, *quadratic, *move;
+  // Real-valued metric: D = 1 / (count_i curvature_k + ridge_k).
+  const T *curvature, *ridge;
+  uint32_t tag;  // factor, in the noise counter: 0 = W, 1 = H
+  uint64_t key, iteration;
+};
+
+template <class T>
+struct Strip {
+  int rows;
+  T* x;                    // rows x stride
+  const uint32_t* ids;     // original indices
+  const T* counts;         // observed entries of each row
+  const T* inverse_bound;  // 1 / b, rows x stride: the non-negative metric
+  T* sum;                  // where the passes that do not move anything add up
+};
+
+struct Scratch;  // of one thread; private to the kernels
+
+template <class T>
+struct Kernels {
+  const char* name;
+  Scratch* (*make_scratch)();
+  void (*free_scratch)(Scratch*);
+  // Elements of the buffer in which one chunk of a block collects the inner gradient.
+  size_t (*partial_size)(int inner_rows, int stride, const Likelihood<T>&);
+  // Rows [first, last) of a block: the gradients of both sides, then (langevin) the step of the outer rows.
+  // Returns the sum of squared residuals where the likelihood is Gaussian.
+  double (*outer_rows)(const Block<T>&, const Likelihood<T>&, Pass, const Rule<T>&, const Strip<T>& outer,
+                       const Strip<T>& inner, int first, int last, T* partial, Scratch*);
+  // The inner side of a block, when all its chunks are done: add up the partial gradients, in order, and
+  // step.
+  void (*inner_rows)(const Likelihood<T>&, Pass, const Rule<T>&, const Strip<T>& inner, T* const* partials,
+                     int n, Scratch*);
+  void (*noise)(const uint32_t* ids, int64_t rows, int components, uint32_t tag, uint64_t iteration,
+                uint64_t key, float* out, int stride, Scratch*);
+  void (*dots)(const T* x, int64_t x_stride, const T* y, int64_t y_stride, int components, const int64_t* i,
+               const int64_t* j, int64_t n, T* out);
+  double (*log_kernel)(const Likelihood<T>&, const T* v, const T* mu, int64_t n);
+  // Column sums of x, of x^2, and of x^2 weighted by the counts.
+  void (*column_sums)(const T* x, const T* counts, int64_t rows, int stride, int components, double* sum,
+                      double* squares, double* weighted);
+};
+
+template <class T>
+const Kernels<T>& kernels();  // the best this machine has, or what PSGLD_ISA says
+const char* instruction_set();
+
+}  // namespace psgld

@@ -1,0 +1,270 @@
+// The Python face of the core: exactly typed arrays in and out, no guessing. `_core.pyi` says what is here.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <stdexcept>
+
+#include "chain.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace psgld;
+
+void bind_data(nb::module_& m);
+
+namespace {
+
+template <class T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using InMatrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using OutMatrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> span(const In<T>& a) {
+  return {a.data(), a.shape(0)};
+}
+
+template <class T>
+auto make_array(std::vector<size_t> shape) {
+  size_t n = 1;
+  for (size_t s : shape) n *= s;
+  T* data = new T[n]();
+  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return nb::ndarray<nb::numpy, T>(data, shape.size(), shape.data(), owner);
+}
+
+void require(bool ok, const char* what) {
+  if (!ok) throw std::invalid_argument(what);
+}
+
+template <class T>
+void copy_vector(const Aligned<T>& to, const In<double>& from, int components) {
+  require(static_cast<int>(from.shape(0)) == components, "expected one value a component");
+  for (int k = 0; k < components; ++k) to[k] = static_cast<T>(from.data()[k]);
+}
+
+// A chain as Python holds it: the factors are addressed as 0 = W and 1 = H, whichever is outer.
+template <class T>
+struct BoundChain : Chain<T> {
+  bool swapped;
+  BoundChain(const Grid<T>& grid, int components, bool swapped, int family, double beta, double floor,
+             bool zeros)
+      : Chain<T>(grid, components, swapped,
+                 {static_cast<Family>(family), static_cast<T>(beta), static_cast<T>(floor), zeros}),
+        swapped(swapped) {}
+  Factor<T>& factor(int which) { return (which == 0) != swapped ? this->outer : this->inner; }
+  const Side<T>& side(int which) { return (which == 0) != swapped ? this->grid.outer : this->grid.inner; }
+
+  // Rows in their original order; the first `width` components.
+  void gather(int which, const Aligned<T>& from, T* out, size_t width) {
+    const Side<T>& s = side(which);
+    for (size_t b = 0; b < s.rows.size(); ++b)
+      for (int r = 0; r < s.rows[b]; ++r) {
+        const size_t at = s.first[b] + r;
+        std::copy_n(from.data() + at * this->stride, width, out + s.ids[at] * width);
+      }
+  }
+  void scatter(int which, const T* from) {
+    const Side<T>& s = side(which);
+    for (size_t i = 0; i < s.size(); ++i)
+      std::copy_n(from + i * this->components, this->components,
+                  factor(which).x.data() + s.position(i) * this->stride);
+  }
+};
+
+template <class T>
+void bind_precision(nb::module_& m, const char* grid_name, const char* chain_name) {
+  using G = Grid<T>;
+  using C = BoundChain<T>;
+
+  auto side = [](const In<int64_t>& order, const In<int64_t>& bounds) {
+    return Side<T>(span(order), span(bounds));
+  };
+  auto grid = nb::class_<G>(m, grid_name);
+  auto from_sparse = [side]<class Value>(G* self, In<int64_t> start, In<int32_t> index, In<Value> value,
+                                         bool swapped, bool zeros, double shift, In<int64_t> order0,
+                                         In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+    nb::gil_scoped_release release;
+    new (self) G(span(start), span(index), value.data(), swapped, zeros, static_cast<T>(shift),
+                 side(order0, bounds0), side(order1, bounds1));
+  };
+  auto from_dense = [side]<class Value>(G* self, InMatrix<Value> v, bool swapped, double shift,
+                                        In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1,
+                                        In<int64_t> bounds1) {
+    nb::gil_scoped_release release;
+    new (self) G(v.data(), swapped, static_cast<T>(shift), side(order0, bounds0), side(order1, bounds1));
+  };
+  auto add_constructors = [&]<class Value>() {
+    grid.def("__init__", [from_sparse](G* self, In<int64_t> start, In<int32_t> index, In<Value> value,
+                                       bool swapped, bool zeros, double shift, In<int64_t> o0, In<int64_t> b0,
+                                       In<int64_t> o1, In<int64_t> b1) {
+      from_sparse.template operator()<Value>(self, start, index, value, swapped, zeros, shift, o0, b0, o1,
+                                             b1);
+    });
+    grid.def("__init__", [from_dense](G* self, InMatrix<Value> v, bool swapped, double shift, In<int64_t> o0,
+                                      In<int64_t> b0, In<int64_t> o1, In<int64_t> b1) {
+      from_dense.template operator()<Value>(self, v, swapped, shift, o0, b0, o1, b1);
+    });
+  };
+  add_constructors.template operator()<float>();
+  add_constructors.template operator()<double>();
+  grid.def("entries", [](const G& g) {
+    auto out = make_array<int64_t>({static_cast<size_t>(g.parts), static_cast<size_t>(g.parts)});
+    for (size_t k = 0; k < g.blocks.size(); ++k) out.data()[k] = g.blocks[k].entries;
+    return out;
+  });
+
+  nb::class_<C>(m, chain_name)
+      .def(
+          "__init__",
+          [](C* self, const G& grid, int components, bool swapped, int family, double beta, double floor,
+             bool zeros) { new (self) C(grid, components, swapped, family, beta, floor, zeros); },
+          nb::keep_alive<1, 2>())
+      .def_prop_rw(
+          "metric", [](const C& c) { return static_cast<int>(c.metric); },
+          [](C& c, int metric) { c.metric = static_cast<Metric>(metric); })
+      .def_prop_rw(
+          "mirror", [](const C& c) { return c.mirror; }, [](C& c, bool x) { c.mirror = x; })
+      .def_prop_rw(
+          "temperature", [](const C& c) { return static_cast<double>(c.temperature); },
+          [](C& c, double x) { c.temperature = static_cast<T>(x); })
+      .def_prop_rw(
+          "phi", [](const C& c) { return static_cast<double>(c.phi); },
+          [](C& c, double x) { c.phi = static_cast<T>(x); })
+      .def_prop_rw(
+          "key", [](const C& c) { return c.key; }, [](C& c, uint64_t x) { c.key = x; })
+      .def("set_prior",
+           [](C& c, int which, double inverse, In<double> linear, In<double> quadratic) {
+             c.factor(which).inverse = static_cast<T>(inverse);
+             copy_vector(c.factor(which).linear, linear, c.components);
+             copy_vector(c.factor(which).quadratic, quadratic, c.components);
+           })
+      .def("set_move",
+           [](C& c, int which, In<double> move) { copy_vector(c.factor(which).move, move, c.components); })
+      .def("set_curvature",
+           [](C& c, int which, In<double> curvature, In<double> ridge) {
+             copy_vector(c.factor(which).curvature, curvature, c.components);
+             copy_vector(c.factor(which).ridge, ridge, c.components);
+           })
+      .def("set_bound",
+           [](C& c, int which, In<double> rate) {
+             require(static_cast<int>(rate.shape(0)) == c.components, "expected one rate a component");
+             require(c.factor(which).sum.data() != nullptr, "accumulate the weights first");
+             c.set_bound(c.factor(which), span(rate));
+           })
+      .def("advance",
+           [](C& c, Pool& pool, uint64_t t, In<int32_t> parts, In<double> steps, In<double> scales) {
+             require(steps.shape(0) == parts.shape(0) && scales.shape(0) == parts.shape(0),
+                     "one step and one scale an iteration");
+             for (size_t q = 0; q < parts.shape(0); ++q)
+               require(parts.data()[q] >= 0 && parts.data()[q] < c.grid.parts, "no such part");
+             require(c.metric != Metric::non_negative ||
+                         (c.outer.inverse_bound.data() && c.inner.inverse_bound.data()),
+                     "the non-negative metric needs its bound");
+             nb::gil_scoped_release release;
+             c.advance(pool, t, span(parts), span(steps), span(scales));
+           })
+      .def("accumulate",
+           [](C& c, Pool& pool, int pass, int part) {
+             require(part < c.grid.parts, "no such part");
+             nb::gil_scoped_release release;
+             c.accumulate(pool, static_cast<Pass>(pass), part);
+           })
+      .def("accumulated",
+           [](C& c, int which) {
+             require(c.factor(which).sum.data() != nullptr, "accumulate first");
+             auto out = make_array<T>({c.side(which).size(), static_cast<size_t>(c.components)});
+             c.gather(which, c.factor(which).sum, out.data(), c.components);
+             return out;
+           })
+      .def("squares", &C::squares)
+      .def("sums",
+           [](C& c, int which) {
+             const size_t strips = c.grid.parts, width = c.components;
+             auto sum = make_array<double>({strips, width}), squares = make_array<double>({strips, width}),
+                  weighted = make_array<double>({strips, width});
+             c.sums(c.side(which), c.factor(which), sum.data(), squares.data(), weighted.data());
+             return nb::make_tuple(sum, squares, weighted);
+           })
+      .def("gather",
+           [](C& c, int which, OutMatrix<T> out) {
+             require(out.shape(0) == c.side(which).size() && static_cast<int>(out.shape(1)) <= c.components,
+                     "wrong shape");
+             nb::gil_scoped_release release;
+             c.gather(which, c.factor(which).x, out.data(), out.shape(1));
+           })
+      .def("scatter",
+           [](C& c, int which, InMatrix<T> x) {
+             require(x.shape(0) == c.side(which).size() && static_cast<int>(x.shape(1)) == c.components,
+                     "wrong shape");
+             c.scatter(which, x.data());
+           })
+      .def("noise",
+           [](C& c, int which, uint64_t iteration) {
+             const size_t rows = c.side(which).size();
+             auto out = make_array<float>({rows, static_cast<size_t>(c.components)});
+             std::vector<uint32_t> ids(rows);
+             for (size_t i = 0; i < rows; ++i) ids[i] = static_cast<uint32_t>(i);
+             Scratch* scratch = kernels<T>().make_scratch();
+             kernels<T>().noise(ids.data(), static_cast<int64_t>(rows), c.components, c.factor(which).tag,
+                                iteration, c.key, out.data(), c.components, scratch);
+             kernels<T>().free_scratch(scratch);
+             return out;
+           })
+      .def("positions",
+           [](C& c, int which, In<int64_t> rows) {
+             const Side<T>& s = c.side(which);
+             auto out = make_array<int64_t>({rows.shape(0)});
+             for (size_t q = 0; q < rows.shape(0); ++q) {
+               require(rows.data()[q] >= 0 && rows.data()[q] < static_cast<int64_t>(s.size()),
+                       "row out of range");
+               out.data()[q] = static_cast<int64_t>(s.position(rows.data()[q]));
+             }
+             return out;
+           })
+      .def("mu",
+           [](C& c, In<int64_t> rows, In<int64_t> columns) {  // positions
+             require(rows.shape(0) == columns.shape(0), "as many rows as columns");
+             auto out = make_array<T>({rows.shape(0)});
+             nb::gil_scoped_release release;
+             kernels<T>().dots(c.factor(0).x.data(), c.stride, c.factor(1).x.data(), c.stride, c.components,
+                               rows.data(), columns.data(), static_cast<int64_t>(rows.shape(0)), out.data());
+             return out;
+           })
+      .def("log_kernel",
+           [](C& c, In<T> v, In<T> mu) {
+             require(v.shape(0) == mu.shape(0), "as many values as means");
+             nb::gil_scoped_release release;
+             return kernels<T>().log_kernel(c.likelihood, v.data(), mu.data(),
+                                            static_cast<int64_t>(v.shape(0)));
+           })
+      .def("save", &C::save)
+      .def("restore", &C::restore);
+
+  m.def("dots", [](InMatrix<T> x, InMatrix<T> y, In<int64_t> i, In<int64_t> j,
+                   nb::ndarray<T, nb::ndim<1>, nb::c_contig> out) {
+    require(x.shape(1) == y.shape(1) && i.shape(0) == j.shape(0) && out.shape(0) == i.shape(0),
+            "wrong shapes");
+    nb::gil_scoped_release release;
+    for (size_t q = 0; q < i.shape(0); ++q)
+      require(i.data()[q] >= 0 && i.data()[q] < static_cast<int64_t>(x.shape(0)) && j.data()[q] >= 0 &&
+                  j.data()[q] < static_cast<int64_t>(y.shape(0)),
+              "index out of range");
+    kernels<T>().dots(x.data(), static_cast<int64_t>(x.shape(1)), y.data(), static_cast<int64_t>(y.shape(1)),
+                      static_cast<int>(x.shape(1)), i.data(), j.data(), static_cast<int64_t>(i.shape(0)),
+                      out.data());
+  });
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  m.doc() = "Compiled core of psgld: blocks, kernels, the loop over iterations.";
+  m.attr("instruction_set") = instruction_set();
+  nb::class_<Pool>(m, "Pool").def(nb::init<int>()).def_prop_ro("size", &Pool::size);
+  bind_precision<float>(m, "Grid32", "Chain32");
+  bind_precision<double>(m, "Grid64", "Chain64");
+  bind_data(m);
+}

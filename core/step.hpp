@@ -1,0 +1,92 @@
+// The Langevin step of a tile of rows, the only place where the update of the paper is written:
+//
+//   x <- x + eps D (s/phi grad + prior score) + eps tau Gamma + sqrt(2 eps tau D) z,   then x <- |x| where
+//   mirrored
+//
+//   identity       D = 1                          Gamma = 0
+//   non-negative   D = x / b                      Gamma = 1 / b      (b frozen between refreshes)
+//   real-valued    D = 1 / (count_i q_k + r_k)    Gamma = 0          (q, r frozen between refreshes)
+#pragma once
+
+#include "kernels.hpp"
+#include "philox.hpp"
+
+namespace psgld::PSGLD_ISA {
+
+template <class T>
+inline Vec<T> load_noise(const float* z);
+template <>
+inline Vec<float> load_noise<float>(const float* z) {
+  return load_unaligned(z);
+}
+template <>
+inline Vec<double> load_noise<double>(const float* z) {
+  Vec<double> v;
+  for (int l = 0; l < kLanes<double>; ++l) v[l] = z[l];
+  return v;
+}
+
+// Rows [first, first + n) with their gradients and their noise one after the other.
+template <class T, Metric metric, bool inverse>
+inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
+                      const float* noise) {
+  const T spread = std::sqrt(2 * rule.step * rule.temperature);
+  const int noise_stride = (rule.components + 3) / 4 * 4, stride = rule.stride;
+  T* x = strip.x + static_cast<size_t>(first) * stride;
+  const T* bound =
+      metric == Metric::non_negative ? strip.inverse_bound + static_cast<size_t>(first) * stride : nullptr;
+  for (int k = 0; k < stride; k += kLanes<T>) {
+    const Vec<T> linear = load(rule.linear + k), quadratic = load(rule.quadratic + k),
+                 move = load(rule.move + k);
+    const Vec<T> curvature = load(rule.curvature + k), ridge = load(rule.ridge + k);
+    for (int r = 0; r < n; ++r) {
+      const int at = r * stride + k;
+      Vec<T> w = load(x + at), z = load_noise<T>(noise + r * noise_stride + k);
+      Vec<T> g = rule.scale * load(gradient + at) + linear - quadratic * w, change;
+      if constexpr (metric == Metric::non_negative) {
+        // D * inverse / x + tau Gamma = (inverse + tau) / b: no division by a coefficient near zero.
+        Vec<T> rate = rule.step * load(bound + at);
+        Vec<T> variance = vmax((2 * rule.temperature) * rate * w, splat<T>(T(1e-30)));
+        change = rate * (w * g + (rule.inverse + rule.temperature)) + variance * vrsqrt<T>(variance) * z;
+      } else {
+        if constexpr (inverse) g += rule.inverse / vmax(w, splat<T>(T(1e-20)));
+        if constexpr (metric == Metric::real_valued) {
+          Vec<T> root = vrsqrt<T>(strip.counts[first + r] * curvature + ridge);
+          change = root * (rule.step * root * g + spread * z);
+        } else {
+          change = rule.step * g + spread * z;
+        }
+      }
+      w += move * change;
+      store(x + at, rule.mirror ? vabs(w) : w);
+    }
+  }
+}
+
+// Rows [first, first + n), n <= kRowTile.
+template <class T>
+inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
+                      NoisePattern& pattern, float* noise) {
+  const int quartets = (rule.components + 3) / 4;
+  pattern.prepare(quartets);
+  if (rule.temperature == 0) {
+    std::memset(noise, 0, sizeof(float) * 4 * quartets * kRowTile);
+  } else {
+    for (int r = 0; r < n; r += kNoiseRows)
+      noise_rows(pattern, strip.ids + first + r, rule.tag, rule.iteration, rule.key,
+                 noise + 4 * quartets * r);
+  }
+  const bool inverse = rule.inverse != 0;
+  switch (rule.metric) {
+    case Metric::non_negative:
+      return move_rows<T, Metric::non_negative, false>(rule, strip, first, n, gradient, noise);
+    case Metric::real_valued:
+      return inverse ? move_rows<T, Metric::real_valued, true>(rule, strip, first, n, gradient, noise)
+                     : move_rows<T, Metric::real_valued, false>(rule, strip, first, n, gradient, noise);
+    case Metric::identity:
+      return inverse ? move_rows<T, Metric::identity, true>(rule, strip, first, n, gradient, noise)
+                     : move_rows<T, Metric::identity, false>(rule, strip, first, n, gradient, noise);
+  }
+}
+
+}  // namespace psgld::PSGLD_ISA

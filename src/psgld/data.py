@@ -1,0 +1,431 @@
+"""The matrix V: which of its entries were observed, their values, and the labels of its rows and columns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import DataError
+from .labels import (
+    Csr,
+    FloatArray,
+    IntArray,
+    LabelArray,
+    canonical,
+    check_labels,
+    check_shape,
+    drop_if_plain,
+    find_labels,
+    indices,
+    merge,
+    real,
+)
+from .readers import Column, Triples, frame_triples, is_frame, read_file, triples
+
+Entries = tuple[IntArray, IntArray, FloatArray]
+"""Row indices, column indices and values."""
+
+ABSENT = ("unobserved", "zero")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Observations:
+    """The observed entries of an I × J matrix.
+
+    Made by `from_dense`, `from_sparse`, `from_coo`, `from_frame`, `from_file`, `from_chunks`, or by
+    `observations` from any of those. Exactly one of `dense` and `csr` is there.
+
+    Attributes
+    ----------
+    shape : (I, J).
+    dense : 2-D array of float32 or float64, NaN where nothing was observed; None for sparse data.
+    csr : compressed rows (`indptr`, `indices`, `values`); None for dense data.
+    stored : number of stored entries (for dense data, of those that are not NaN).
+    absent : what an entry that is not stored means, "unobserved" or "zero"; dense data: "unobserved".
+    absent_chosen : whether the caller said so; True for dense data, which leaves nothing to choose.
+    row_labels, col_labels : int64 or str arrays, or None where the indices are the labels.
+
+    Examples
+    --------
+    >>> from psgld.data import Observations
+    >>> Observations.from_coo([0, 0, 2], [1, 3, 0], [5.0, 3.0, 4.0])
+    Observations(3 × 4, 3 stored (25 %), absent='unobserved', float64)
+    """
+
+    shape: tuple[int, int]
+    dense: FloatArray | None
+    csr: Csr | None
+    stored: int
+    absent: str = "unobserved"
+    absent_chosen: bool = True
+    row_labels: LabelArray | None = None
+    col_labels: LabelArray | None = None
+
+    @classmethod
+    def from_dense(cls, X: Any) -> Observations:
+        """Take a 2-D array in which NaN (or the mask of a masked array) marks what was not observed."""
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.where(np.ma.getmaskarray(X), np.nan, real(X.data, ndim=2))
+        array = real(X, ndim=2)
+        infinite = np.isinf(array)
+        if infinite.any():
+            i, j = np.argwhere(infinite)[0]
+            count = np.count_nonzero(infinite)
+            raise DataError(
+                f"{count} infinite value(s), the first at row {i}, column {j}; use NaN for unobserved"
+            )
+        stored = array.size - int(np.count_nonzero(np.isnan(array)))
+        check_shape(array.shape, stored)
+        return cls((array.shape[0], array.shape[1]), array, None, stored)
+
+    @classmethod
+    def from_sparse(cls, X: Any, absent: str | None = None, duplicates: str = "error") -> Observations:
+        """Take a scipy.sparse matrix or array of any format; zeros that it stores are observed zeros."""
+        if not hasattr(X, "tocoo"):
+            raise DataError(f"X must be a scipy.sparse matrix or array, got {type(X).__name__}")
+        if len(X.shape) != 2:
+            raise DataError(f"a sparse matrix must have 2 dimensions, got {len(X.shape)}")
+        coo = X.tocoo()
+        return cls.from_coo(coo.row, coo.col, coo.data, coo.shape, absent, duplicates)
+
+    @classmethod
+    def from_coo(
+        cls,
+        rows: Any,
+        cols: Any,
+        values: Any,
+        shape: tuple[int, int] | None = None,
+        absent: str | None = None,
+        duplicates: str = "error",
+        row_labels: Any = None,
+        col_labels: Any = None,
+    ) -> Observations:
+        """Take entries by index: ``V[rows[n], cols[n]] = values[n]``.
+
+        Parameters
+        ----------
+        rows, cols, values : arrays of the same length; indices start at 0.
+        shape : (I, J); without it the labels, else the largest indices tell.
+        absent : "unobserved" (the default) or "zero", the meaning of what is not given.
+        duplicates : "error", "sum", "mean" or "last", for several entries of the same pair.
+        row_labels, col_labels : the names of the rows and columns, in the order of the indices.
+        """
+        _check_absent(absent)
+        rows, cols = indices(rows, "row"), indices(cols, "column")
+        values = np.ascontiguousarray(real(values))
+        if not len(rows) == len(cols) == len(values):
+            raise DataError(
+                f"rows, cols and values must be as long, got {len(rows)}, {len(cols)} and {len(values)}"
+            )
+        labels = (check_labels(row_labels, "row"), check_labels(col_labels, "column"))
+        extent = (_extent(rows, row_labels), _extent(cols, col_labels))
+        shape = extent if shape is None else (int(shape[0]), int(shape[1]))
+        for axis, size, given in zip(("row", "column"), shape, (row_labels, col_labels), strict=True):
+            if given is not None and len(given) != size:
+                raise DataError(f"{len(given)} {axis} labels for {size} {axis}s")
+        csr = canonical(rows, cols, values, shape, duplicates, labels)
+        return cls(shape, None, csr, len(csr.values), absent or "unobserved", absent is not None, *labels)
+
+    @classmethod
+    def from_frame(
+        cls,
+        df: Any,
+        row: Column = None,
+        col: Column = None,
+        value: Column = None,
+        absent: str | None = None,
+        duplicates: str = "error",
+    ) -> Observations:
+        """Take three columns of a pandas or polars DataFrame or a pyarrow Table.
+
+        Columns are chosen by name or position; by default those called row, col (or column) and value, else
+        the first ones. Row and column labels may be integers, strings or categories, and are given back.
+        """
+        return cls.from_chunks([df], row, col, value, absent, duplicates)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | PathLike[str],
+        row: Column = None,
+        col: Column = None,
+        value: Column = None,
+        absent: str | None = None,
+        duplicates: str = "error",
+    ) -> Observations:
+        """Read delimited text, Parquet, Matrix Market, .npy (dense) or .npz (scipy.sparse, or `save`)."""
+        return _from_any(read_file(Path(path), row, col, value), absent, duplicates)
+
+    @classmethod
+    def from_chunks(
+        cls,
+        chunks: Iterable[Any],
+        row: Column = None,
+        col: Column = None,
+        value: Column = None,
+        absent: str | None = None,
+        duplicates: str = "error",
+    ) -> Observations:
+        """Collect chunks, each a tuple (row labels, column labels, values) or a data frame."""
+        parts = [_chunk(chunk, row, col, value) for chunk in chunks]
+        if not parts:
+            raise DataError("empty: there are no chunks")
+        rows, cols = merge([part.rows for part in parts]), merge([part.cols for part in parts])
+        values = np.concatenate([part.values for part in parts])
+        del parts
+        shape = (len(rows.labels), len(cols.labels))
+        labels = drop_if_plain(rows.labels), drop_if_plain(cols.labels)
+        return cls.from_coo(rows.codes, cols.codes, values, shape, absent, duplicates, *labels)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the entries are kept as compressed rows."""
+        return self.csr is not None
+
+    @property
+    def size(self) -> int:
+        """Number of observed entries: the stored ones, or I · J when the absent ones are zeros."""
+        return self.shape[0] * self.shape[1] if self.absent == "zero" else self.stored
+
+    @property
+    def indptr(self) -> IntArray:
+        """Where each row starts among the stored entries, I + 1 numbers (computed for dense data)."""
+        if self.csr is not None:
+            return self.csr.indptr
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self._seen().sum(axis=1), dtype=np.int64)])
+
+    @property
+    def indices(self) -> NDArray[np.int32]:
+        """The columns of the stored entries, row by row (computed for dense data)."""
+        return self.csr.indices if self.csr is not None else np.nonzero(self._seen())[1].astype(np.int32)
+
+    @property
+    def values(self) -> FloatArray:
+        """The stored values, row by row (for dense data those that are not NaN)."""
+        if self.csr is not None:
+            return self.csr.values
+        assert self.dense is not None
+        return self.dense.ravel() if self.dense.size == self.stored else self.dense[self._seen()]
+
+    def _seen(self) -> NDArray[np.bool_]:
+        assert self.dense is not None
+        return ~np.isnan(self.dense)
+
+    def row_counts(self) -> IntArray:
+        """Count the observed entries of each row."""
+        if self.absent == "zero":
+            return np.full(self.shape[0], self.shape[1], np.int64)
+        return np.diff(self.indptr)
+
+    def col_counts(self) -> IntArray:
+        """Count the observed entries of each column."""
+        if self.absent == "zero":
+            return np.full(self.shape[1], self.shape[0], np.int64)
+        return np.bincount(self.indices, minlength=self.shape[1]).astype(np.int64, copy=False)
+
+    def mean(self) -> float:
+        """Mean of the observed entries."""
+        return float(self.values.sum(dtype=np.float64)) / self.size
+
+    def variance(self) -> float:
+        """Variance (mean squared deviation) of the observed entries."""
+        mean, values = self.mean(), self.values
+        among = float(values.var(dtype=np.float64)) + (float(values.mean(dtype=np.float64)) - mean) ** 2
+        share = self.stored / self.size
+        return share * among + (1 - share) * mean**2
+
+    def min(self) -> float:
+        """Return the smallest observed value."""
+        least = float(self.values.min())
+        return min(least, 0.0) if self.size > self.stored else least
+
+    def max(self) -> float:
+        """Return the largest observed value."""
+        most = float(self.values.max())
+        return max(most, 0.0) if self.size > self.stored else most
+
+    def fingerprint(self) -> str:
+        """Return a SHA-256 of the data in hexadecimal.
+
+        It depends on the shape, on `absent`, on the entries to float32 precision and on the labels; not on
+        the order in which the entries were given, nor on how they are kept.
+        """
+        digest = hashlib.sha256(json.dumps([self.shape, self.absent]).encode())
+        with np.errstate(over="ignore"):
+            values = self.values.astype("<f4") + np.float32(0)  # -0.0 is 0.0
+        for array in (self.indptr.astype("<i8"), self.indices.astype("<i4"), values):
+            digest.update(array.data)
+        for labels in (self.row_labels, self.col_labels):
+            digest.update(json.dumps(labels if labels is None else labels.tolist()).encode())
+        return digest.hexdigest()
+
+    def entries(self, index: Any) -> Entries:
+        """Return the stored entries at the given positions; they are numbered row by row."""
+        index = np.asarray(index, dtype=np.int64)
+        if index.size and (index.min() < 0 or index.max() >= self.stored):
+            raise DataError(
+                f"entries are numbered 0 to {self.stored - 1}, got {index.min()} to {index.max()}"
+            )
+        rows = np.searchsorted(self.indptr, index, side="right") - 1
+        return rows, self.indices[index].astype(np.int64), self.values[index]
+
+    def sample_entries(self, n: int, seed: Any = 0) -> Entries:
+        """Draw n observed entries without replacement (all of them if n is larger), in row-major order.
+
+        When the absent entries are zeros they are drawn like the others, with the value 0.
+        """
+        if n >= self.size:
+            chosen = np.arange(self.size)
+        else:
+            chosen = np.sort(np.random.default_rng(seed).choice(self.size, n, replace=False, shuffle=False))
+        if self.absent != "zero":
+            return self.entries(chosen)
+        rows, cols = np.divmod(chosen, self.shape[1])
+        cells = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)) * self.shape[1] + self.indices
+        at = np.minimum(np.searchsorted(cells, chosen), self.stored - 1)
+        return rows, cols, np.where(cells[at] == chosen, self.values[at], self.values.dtype.type(0))
+
+    def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, Entries]:
+        """Hold out a random fraction of the stored entries: the rest, and (rows, cols, values) held out.
+
+        Shape and labels stay. When absent entries are zeros, those held out read as zeros in the rest: the
+        usual protocol for implicit feedback.
+        """
+        if not 0 < fraction < 1 or self.stored < 2:
+            raise DataError(
+                f"fraction must lie between 0 and 1, with 2 entries or more; got {fraction} of {self.stored}"
+            )
+        n_test = min(max(round(fraction * self.stored), 1), self.stored - 1)
+        chosen = np.sort(
+            np.random.default_rng(seed).choice(self.stored, n_test, replace=False, shuffle=False)
+        )
+        rows, cols, _ = test = self.entries(chosen)
+        left = self.stored - n_test
+        if self.csr is None:
+            assert self.dense is not None
+            dense = self.dense.copy()
+            dense[rows, cols] = np.nan
+            return replace(self, dense=dense, stored=left), test
+        keep = np.ones(self.stored, bool)
+        keep[chosen] = False
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])[self.csr.indptr]
+        return replace(self, csr=Csr(indptr, self.indices[keep], self.values[keep]), stored=left), test
+
+    def row_index(self, labels: Any) -> IntArray:
+        """Return the row indices of labels; without row labels, check that they are indices."""
+        return find_labels(self.row_labels, labels, self.shape[0], "row")
+
+    def col_index(self, labels: Any) -> IntArray:
+        """Return the column indices of labels; without column labels, check that they are indices."""
+        return find_labels(self.col_labels, labels, self.shape[1], "column")
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to an .npz file that `from_file` reads back."""
+        labels = {"row_labels": self.row_labels, "col_labels": self.col_labels}
+        arrays: dict[str, Any] = {name: array for name, array in labels.items() if array is not None}
+        if self.csr is None:
+            arrays["dense"] = self.dense
+        else:
+            arrays |= {**self.csr._asdict(), "shape": self.shape, "absent": self.absent}
+            arrays["absent_chosen"] = self.absent_chosen
+        np.savez(path, psgld=1, **arrays)
+
+    def __repr__(self) -> str:
+        percent = 100 * self.stored / (self.shape[0] * self.shape[1])
+        labels = [
+            f"{axis} labels: {'int' if given.dtype.kind == 'i' else 'str'}"
+            for axis, given in (("row", self.row_labels), ("column", self.col_labels))
+            if given is not None
+        ]
+        form = f"absent={self.absent!r}" if self.is_sparse else "dense"
+        parts = [
+            f"{self.shape[0]} × {self.shape[1]}",
+            f"{self.stored} stored ({percent:.3g} %)",
+            form,
+            str(self.values.dtype),
+        ]
+        return f"Observations({', '.join(parts + labels)})"
+
+
+def observations(V: Any, absent: str | None = None) -> Observations:
+    """Make `Observations` of anything that holds a matrix.
+
+    Parameters
+    ----------
+    V : array or nested list (NaN = unobserved), masked array, scipy.sparse matrix, data frame (row, column,
+        value) of pandas, polars or pyarrow, path of a file, generator of chunks, or Observations.
+    absent : meaning of the entries that sparse data does not store, "unobserved" (default) or "zero".
+    """
+    if isinstance(V, (str, PathLike)):
+        return Observations.from_file(V, absent=absent)
+    return _from_any(V, absent, "error")
+
+
+def _from_any(V: Any, absent: str | None, duplicates: str) -> Observations:
+    """Dispatch on the type of V; a file has been read."""
+    _check_absent(absent)
+    found = V if isinstance(V, Observations) else _construct(V, absent, duplicates)
+    if absent is None:
+        return found
+    if absent == "zero" and not found.is_sparse:
+        raise DataError(
+            "absent='zero' is for sparse data; in a dense array zeros are 0 and NaN is unobserved"
+        )
+    return replace(found, absent=absent, absent_chosen=True)
+
+
+def _construct(V: Any, absent: str | None, duplicates: str) -> Observations:
+    if isinstance(V, Mapping) and "psgld" in V:
+        return _restore(V)
+    if is_frame(V):
+        return Observations.from_frame(V, absent=absent, duplicates=duplicates)
+    if hasattr(V, "tocoo"):
+        return Observations.from_sparse(V, absent, duplicates)
+    if isinstance(V, Iterator) or (isinstance(V, list) and all(isinstance(x, Triples) for x in V)):
+        return Observations.from_chunks(V, absent=absent, duplicates=duplicates)
+    if isinstance(V, list) or hasattr(V, "__array__"):
+        return Observations.from_dense(V)
+    raise DataError(
+        "V must be a 2-D array or nested list, a masked array, a scipy.sparse matrix, a table (row, column, "
+        "value) of pandas, polars or pyarrow, the path of a file, a generator of chunks, or Observations; "
+        f"got {type(V).__name__}"
+    )
+
+
+def _restore(saved: Mapping[str, Any]) -> Observations:
+    """Undo `Observations.save`, with all the checks: nobody knows who wrote the file."""
+    labels: dict[str, Any] = {name: saved.get(name) for name in ("row_labels", "col_labels")}
+    if "dense" in saved:
+        return replace(Observations.from_dense(saved["dense"]), **labels)
+    rows = np.repeat(np.arange(saved["shape"][0]), np.diff(saved["indptr"]))
+    entries = rows, saved["indices"], saved["values"]
+    found = Observations.from_coo(*entries, saved["shape"], str(saved["absent"]), **labels)
+    return replace(found, absent_chosen=bool(saved["absent_chosen"]))
+
+
+def _chunk(chunk: Any, row: Column, col: Column, value: Column) -> Triples:
+    if isinstance(chunk, Triples):
+        return chunk
+    if is_frame(chunk):
+        return frame_triples(chunk, row, col, value)
+    if isinstance(chunk, (tuple, list)) and len(chunk) == 3:
+        return triples(*chunk)
+    raise DataError(f"a chunk must be (rows, columns, values) or a data frame, got {type(chunk).__name__}")
+
+
+def _check_absent(absent: str | None) -> None:
+    if absent not in (None, *ABSENT):
+        raise DataError(f"absent must be 'unobserved' or 'zero', got {absent!r}")
+
+
+def _extent(index: NDArray[Any], labels: Any) -> int:
+    return len(labels) if labels is not None else int(index.max(initial=-1)) + 1

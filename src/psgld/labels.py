@@ -1,0 +1,249 @@
+"""Loose entries to exact arrays: labels become 0, 1, 2, …, entries become compressed rows.
+
+Labels are integers or strings. They are kept sorted, so that they do not depend on the order of the entries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from .errors import DataError
+
+FloatArray = NDArray[np.floating[Any]]
+IntArray = NDArray[np.int64]
+LabelArray = NDArray[Any]
+"""A 1-D array of int64 or of str."""
+
+DUPLICATES = ("error", "sum", "mean", "last")
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_SHOWN = 5
+
+
+class Csr(NamedTuple):
+    """Compressed rows: sorted columns in each row, no pair twice, stored zeros kept."""
+
+    indptr: IntArray
+    indices: NDArray[np.int32]
+    values: FloatArray
+
+
+class Coded(NamedTuple):
+    """A column of labels as ``labels[codes]``."""
+
+    codes: NDArray[np.int32]
+    labels: LabelArray
+
+
+def encode(column: Any, what: str = "label") -> Coded:
+    """Number the distinct labels of a column in sorted order.
+
+    Integers (and floats without a fraction) become int64, everything else becomes str.
+    """
+    column = np.asarray(column)
+    if column.ndim != 1:
+        raise DataError(f"the {what}s must be a 1-D array, got {column.ndim} dimensions")
+    if column.dtype.kind == "O":
+        return _encode_objects(column.tolist(), what)
+    if column.dtype.kind == "f":
+        _refuse_nulls(int(np.count_nonzero(np.isnan(column))), what)
+        if np.all(column == np.trunc(column)) and np.all(np.abs(column) < 2.0**63):
+            column = column.astype(np.int64)
+    if column.dtype.kind == "u" and column.size and int(column.max()) >= 2**63:
+        column = column.astype(str)
+    if column.dtype.kind in "iu":
+        return _encode_integers(column.astype(np.int64, copy=False))
+    return _encode_objects(column.astype(str).tolist(), what)
+
+
+def merge(parts: Sequence[Coded]) -> Coded:
+    """Concatenate coded columns; one part with strings makes all the labels strings."""
+    if all(part.labels.dtype.kind == "i" for part in parts):
+        everything = np.concatenate([part.labels for part in parts])
+    else:
+        everything = np.concatenate([part.labels.astype(str) for part in parts])
+    common = encode(everything)
+    starts = np.cumsum([0, *(len(part.labels) for part in parts)])
+    codes = [common.codes[start:][part.codes] for start, part in zip(starts, parts, strict=False)]
+    return Coded(np.concatenate(codes), common.labels)
+
+
+def tidy_text(parts: Sequence[Coded]) -> list[Coded]:
+    """Read the labels of a text file: blanks around them go, and they are integers if all of them look so."""
+    stripped = [np.array([label.strip() for label in part.labels.tolist()], dtype=str) for part in parts]
+    if all(_INTEGER.fullmatch(label) for labels in stripped for label in labels.tolist()):
+        # An integer beyond int64 stays a string.
+        with suppress(OverflowError):
+            stripped = [labels.astype(np.int64) for labels in stripped]
+    return [Coded(part.codes, labels) for part, labels in zip(parts, stripped, strict=True)]
+
+
+def drop_if_plain(labels: LabelArray | None) -> LabelArray | None:
+    """Return None for the labels 0, 1, 2, …: the indices are the labels."""
+    if labels is None or (labels.dtype.kind == "i" and np.array_equal(labels, np.arange(len(labels)))):
+        return None
+    return labels
+
+
+def check_labels(labels: Any, axis: str) -> LabelArray | None:
+    """Turn labels given by the user, one per row or column, into an array; each must be there once."""
+    if labels is None:
+        return None
+    codes, names = encode(labels, f"{axis} label")
+    if len(names) < len(codes):
+        twice = names[np.bincount(codes) > 1]
+        raise DataError(f"{axis} labels must be distinct, {_some(twice)} occur more than once")
+    return drop_if_plain(names[codes])
+
+
+def find_labels(labels: LabelArray | None, wanted: Any, size: int, axis: str) -> IntArray:
+    """Return the indices of labels, or raise a DataError that names the unknown ones."""
+    wanted = np.atleast_1d(np.asarray(wanted))
+    if wanted.ndim != 1:
+        raise DataError(f"{axis} labels must be 1-D, got {wanted.ndim} dimensions")
+    if wanted.size == 0:
+        return np.empty(0, np.int64)
+    codes, names = encode(wanted, f"{axis} label")
+    if labels is None:
+        at = _integers(names)
+        known = (at >= 0) & (at < size)
+    else:
+        keys = _integers(names) if labels.dtype.kind == "i" else names.astype(str)
+        order = np.argsort(labels, kind="stable")
+        at = order[np.minimum(np.searchsorted(labels, keys, sorter=order), size - 1)]
+        known = labels[at] == keys
+    if not known.all():
+        unknown = names[~known]
+        have = f"0 to {size - 1}" if labels is None else _some(labels)
+        raise DataError(f"{len(unknown)} unknown {axis} label(s): {_some(unknown)}; known are {have}")
+    return at.astype(np.int64)[codes]
+
+
+def _integers(names: LabelArray) -> IntArray:
+    """Read labels as integers ("12" finds 12: a command line has only strings); others become -2^63."""
+    if names.dtype.kind == "i":
+        return names
+    numbers = [int(name) if _INTEGER.fullmatch(name) else -(2**63) for name in names.tolist()]
+    return np.array([number if abs(number) < 2**63 else -(2**63) for number in numbers], dtype=np.int64)
+
+
+def _encode_integers(column: IntArray) -> Coded:
+    if column.size == 0:
+        return Coded(np.empty(0, np.int32), column)
+    low = int(column.min())
+    span = int(column.max()) - low + 1
+    if span > max(4 * column.size, 2**20):
+        labels, codes = np.unique(column, return_inverse=True)
+        return Coded(codes.astype(np.int32), labels)
+    # A table over the range is ten times faster than sorting.
+    seen = np.zeros(span, bool)
+    seen[column - low] = True
+    number = np.cumsum(seen, dtype=np.int32) - np.int32(1)
+    return Coded(number[column - low], np.flatnonzero(seen) + low)
+
+
+def _encode_objects(column: list[Any], what: str) -> Coded:
+    if not all(type(x) is str for x in column):
+        _refuse_nulls(sum(x is None or x != x for x in column), what)
+        if all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in column):
+            with suppress(OverflowError):
+                return _encode_integers(np.array(column, dtype=np.int64))
+        column = [str(x) for x in column]
+    names = sorted(set(column))
+    number = dict(zip(names, range(len(names)), strict=True))
+    codes = np.fromiter(map(number.__getitem__, column), np.int32, len(column))
+    return Coded(codes, np.array(names, dtype=str))
+
+
+def _refuse_nulls(count: int, what: str) -> None:
+    if count:
+        raise DataError(f"{count} null {what}(s); drop those entries first")
+
+
+def _some(labels: LabelArray) -> str:
+    """Show the first few labels."""
+    shown = ", ".join(repr(label) for label in labels[:_SHOWN].tolist())
+    return shown + (", …" if len(labels) > _SHOWN else "")
+
+
+def real(values: Any, ndim: int = 1) -> FloatArray:
+    """Return an array of float32 (if it was that) or float64, and refuse what is not real numbers."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"the values are not a {ndim}-D array: {error}") from None
+    if array.ndim != ndim:
+        raise DataError(f"the values must be a {ndim}-D array, got {array.ndim} dimension(s)")
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"the values must be real numbers, got an array of {array.dtype}")
+    single = array.dtype.kind == "f" and array.dtype.itemsize == 4
+    return array.astype(np.float32 if single else np.float64, copy=False)
+
+
+def canonical(
+    rows: Any,
+    cols: Any,
+    values: Any,
+    shape: tuple[int, int],
+    duplicates: str,
+    names: Sequence[LabelArray | None],
+) -> Csr:
+    """Make compressed rows of entries given by index; `names` are the labels to use in messages."""
+    if duplicates not in DUPLICATES:
+        raise DataError(f"duplicates must be 'error', 'sum', 'mean' or 'last', got {duplicates!r}")
+    check_shape(shape, len(values))
+    for axis, index, size in zip(("row", "column"), (rows, cols), shape, strict=True):
+        low, high = int(index.min()), int(index.max())
+        if low < 0 or high >= size:
+            raise DataError(f"{axis} indices must lie in 0 to {size - 1}, got {low} to {high}")
+    count, first = _core.find_non_finite(values)
+    if count:
+        pair = _pair(names, rows[first], cols[first])
+        raise DataError(f"{count} value(s) are NaN or infinite, the first ({values[first]}) at {pair}")
+    if rows.dtype != cols.dtype:
+        rows, cols = rows.astype(np.int64), cols.astype(np.int64)
+    policy = DUPLICATES.index(duplicates)
+    indptr, indices, merged, n_twice, i, j = _core.canonical_csr(rows, cols, values, *shape, policy)
+    if n_twice and duplicates == "error":
+        raise DataError(
+            f"{n_twice} duplicate(s), for example at {_pair(names, i, j)}; "
+            "choose duplicates='sum', 'mean' or 'last' to merge them"
+        )
+    return Csr(indptr, indices, merged)
+
+
+def indices(index: Any, axis: str) -> NDArray[Any]:
+    """Return a contiguous 1-D array of int32 or int64; floats without a fraction will do."""
+    array = np.asarray(index)
+    if array.ndim != 1:
+        raise DataError(f"{axis} indices must be a 1-D array, got {array.ndim} dimension(s)")
+    if array.dtype.kind == "f" and np.all(array == np.trunc(array)) and np.all(np.abs(array) < 2.0**63):
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise DataError(
+            f"{axis} indices must be integers, got {array.dtype}; from_frame and from_chunks take labels"
+        )
+    return np.ascontiguousarray(array, dtype=np.int32 if array.dtype == np.int32 else np.int64)
+
+
+def check_shape(shape: Sequence[int], stored: int) -> None:
+    """Refuse matrices without rows, columns or entries, and those too large for 32-bit indices."""
+    if min(shape) < 1 or stored < 1:
+        raise DataError(f"empty: {shape[0]} rows, {shape[1]} columns, {max(stored, 0)} observed entries")
+    if max(shape) > 2**31 - 1:
+        raise DataError(f"at most 2147483647 rows and columns are possible, got {shape[0]} × {shape[1]}")
+
+
+def _pair(names: Sequence[LabelArray | None], row: int, col: int) -> str:
+    """Call an entry by its labels."""
+    i, j = (
+        int(at) if given is None else given.tolist()[at] for at, given in zip((row, col), names, strict=True)
+    )
+    return f"row {i!r}, column {j!r}"

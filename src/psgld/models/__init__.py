@@ -1,0 +1,44 @@
+"""Likelihoods, priors and the factor model: what is being sampled."""
+
+from __future__ import annotations
+
+from psgld.models.dispersion import DispersionMove
+from psgld.models.factor_model import FactorModel
+from psgld.models.hyper import FactorStats, Hyper, Moments
+from psgld.models.likelihoods import (
+    LIKELIHOODS,
+    CompoundPoisson,
+    Gamma,
+    Gaussian,
+    InverseGaussian,
+    Poisson,
+    Tweedie,
+    guess,
+    likelihood,
+    likelihood_from_dict,
+)
+from psgld.models.priors import PRIORS, Exponential, GammaPrior, Normal, Prior, prior_from_dict
+
+__all__ = [
+    "LIKELIHOODS",
+    "PRIORS",
+    "CompoundPoisson",
+    "DispersionMove",
+    "Exponential",
+    "FactorModel",
+    "FactorStats",
+    "Gamma",
+    "GammaPrior",
+    "Gaussian",
+    "Hyper",
+    "InverseGaussian",
+    "Moments",
+    "Normal",
+    "Poisson",
+    "Prior",
+    "Tweedie",
+    "guess",
+    "likelihood",
+    "likelihood_from_dict",
+    "prior_from_dict",
+]

@@ -1,0 +1,48 @@
+"""What the files of this package share: the array type, checks of numbers, sums of exponentials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psgld.errors import ModelError
+
+Array = NDArray[np.float64]
+
+_CHUNK = 1 << 16  # terms held at once: half a megabyte, so that the exponentials stay in cache
+
+
+def real(x: ArrayLike) -> Array:
+    """Return `x` as an array of float64."""
+    return np.asarray(x, dtype=np.float64)
+
+
+def positive(owner: str, name: str, value: object, remedy: str = "") -> float:
+    """Return `value` as a float, or say why it cannot be the positive number `owner` needs."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not 0.0 < number < math.inf:
+        tail = f"; {remedy}" if remedy else ""
+        raise ModelError(f"{owner}: {name} must be a finite number > 0, got {value!r}{tail}")
+    return number
+
+
+def optional_positive(owner: str, name: str, value: object) -> float | None:
+    """Like `positive`, and None (learnt from the data) stays None."""
+    return None if value is None else positive(owner, name, value, f"leave {name} out to have it learnt")
+
+
+def log_sum_exp(terms: Callable[[slice], Array], size: int, width: int) -> Array:
+    """Return log Σ_m exp(terms[i, m]) for i < size, with `width` terms each, a slice of rows at a time."""
+    out = np.empty(size)
+    rows = max(1, _CHUNK // width)
+    for first in range(0, size, rows):
+        part = slice(first, min(first + rows, size))
+        block = terms(part)
+        top = block.max(axis=1)
+        block -= top[:, None]
+        out[part] = top + np.log(np.exp(block, out=block).sum(axis=1))
+    return out

@@ -1,0 +1,166 @@
+"""What is being sampled: the likelihood of V given W H, and the priors of W and of H."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psgld.errors import ModelError
+from psgld.models.likelihoods import likelihood as as_likelihood
+from psgld.models.likelihoods import likelihood_from_dict
+from psgld.models.priors import Exponential, Normal, Prior, prior_from_dict
+from psgld.models.tweedie import Tweedie
+
+_MAX_RANK = 1000
+
+
+@dataclass(frozen=True, init=False)
+class FactorModel:
+    """The factor model v_ij ~ p(· | μ_ij), μ_ij = Σ_k w_ik h_kj, with independent priors on w and h.
+
+    With `bias`, μ_ij = Σ_k w_ik h_kj + a_i + c_j. The biases are two more components, W' = [W, a, 1] and
+    H' = [H; 1; c], whose ones do not move; the prior mean of c is the global offset, which is learnt.
+
+    Parameters
+    ----------
+    rank
+        The number of components K, 1 to 1000.
+    likelihood
+        A likelihood, or its name: "poisson", "gaussian", "gamma", "compound-poisson", "inverse-gaussian".
+    row_prior, col_prior
+        The priors of W and of H; by default `Normal()` for the Gaussian and `Exponential()` for all others.
+    bias
+        Whether rows and columns have biases of their own: for real-valued Gaussian models.
+
+    Examples
+    --------
+    >>> FactorModel(rank=8, likelihood="poisson").nonnegative
+    True
+    >>> FactorModel(rank=8, likelihood="gaussian", bias=True).components
+    10
+    """
+
+    rank: int
+    likelihood: Tweedie
+    row_prior: Prior
+    col_prior: Prior
+    bias: bool
+
+    def __init__(
+        self,
+        rank: int,
+        likelihood: Tweedie | str,
+        row_prior: Prior | None = None,
+        col_prior: Prior | None = None,
+        bias: bool = False,
+    ) -> None:
+        member = as_likelihood(likelihood)
+        default = Exponential() if member.nonnegative_mean else Normal()
+        # With one prior given, the other is of its kind: W ≥ 0 with a real H is no model here.
+        row = _like(col_prior, default) if row_prior is None else row_prior
+        col = _like(row_prior, default) if col_prior is None else col_prior
+        _check_priors(member, row, col, bias)
+        values = {
+            "rank": _check_rank(rank),
+            "likelihood": member,
+            "row_prior": row,
+            "col_prior": col,
+            "bias": bias,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether W and H are non-negative."""
+        return self.row_prior.nonnegative
+
+    @property
+    def components(self) -> int:
+        """The number of components that are stored: the rank, and two more for the biases."""
+        return self.rank + 2 if self.bias else self.rank
+
+    @property
+    def row_free(self) -> NDArray[np.bool_]:
+        """The components of W that move: all but the ones that carry the column bias."""
+        return self._all_but(self.rank + 1)
+
+    @property
+    def col_free(self) -> NDArray[np.bool_]:
+        """The components of H that move: all but the ones that carry the row bias."""
+        return self._all_but(self.rank)
+
+    def _all_but(self, frozen: int) -> NDArray[np.bool_]:
+        return np.asarray(np.arange(self.components) != frozen)
+
+    def check_values(self, values: ArrayLike) -> None:
+        """Raise DataError if the likelihood does not allow some of the observed values."""
+        self.likelihood.check(values)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the model in a form fit for JSON."""
+        return {
+            "rank": self.rank,
+            "likelihood": self.likelihood.to_dict(),
+            "row_prior": self.row_prior.to_dict(),
+            "col_prior": self.col_prior.to_dict(),
+            "bias": self.bias,
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> FactorModel:
+        """Return the model that `to_dict` described."""
+        return cls(
+            rank=record["rank"],
+            likelihood=likelihood_from_dict(record["likelihood"]),
+            row_prior=prior_from_dict(record["row_prior"]),
+            col_prior=prior_from_dict(record["col_prior"]),
+            bias=record["bias"],
+        )
+
+
+def _like(other: Prior | None, default: Prior) -> Prior:
+    """Return the default prior of the kind of the other factor's, if that one was given."""
+    if not isinstance(other, Prior):
+        return default
+    return Exponential() if other.nonnegative else Normal()
+
+
+def _check_rank(rank: object) -> int:
+    allowed = f"rank must be an integer from 1 to {_MAX_RANK}, got {rank!r}"
+    if isinstance(rank, bool | np.bool_):
+        raise ModelError(allowed)
+    try:
+        number = operator.index(rank)  # type: ignore[arg-type]
+    except TypeError:
+        raise ModelError(allowed) from None
+    if not 1 <= number <= _MAX_RANK:
+        raise ModelError(allowed)
+    return number
+
+
+def _check_priors(likelihood: Tweedie, row: Prior, col: Prior, bias: bool) -> None:
+    """Raise ModelError if the likelihood, the priors and the biases do not go together."""
+    for side, prior in (("row_prior", row), ("col_prior", col)):
+        if not isinstance(prior, Prior):
+            raise ModelError(f"{side} must be Exponential(), GammaPrior() or Normal(), got {prior!r}")
+        if likelihood.nonnegative_mean and not prior.nonnegative:
+            raise ModelError(
+                f"{side} = {prior!r} allows negative means, {likelihood!r} needs means >= 0; "
+                "use Exponential() or GammaPrior(), or the Gaussian() likelihood"
+            )
+    if row.nonnegative != col.nonnegative:
+        raise ModelError(
+            f"row_prior = {row!r} and col_prior = {col!r} mix a non-negative and a real-valued factor, which "
+            "have no common metric; use Normal() for both, or a non-negative prior for both"
+        )
+    if bias and row.nonnegative:
+        raise ModelError(
+            f"bias = True needs real-valued factors, got {likelihood!r} with row_prior = {row!r}; "
+            "use Gaussian() with Normal() priors, or bias=False"
+        )

@@ -1,0 +1,161 @@
+"""The hyperparameters: rates of the priors, offset, dispersion; where they start, their conjugate draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psgld.models._common import Array, real
+from psgld.models.factor_model import FactorModel
+from psgld.models.priors import Prior
+
+
+@dataclass(frozen=True, eq=False)
+class Hyper:
+    """A state of the hyperparameters: rates or precisions (K',) of W and H, global offset, dispersion φ."""
+
+    row_rate: Array
+    col_rate: Array
+    offset: float
+    phi: float
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the state in a form fit for JSON."""
+        return {
+            "row_rate": self.row_rate.tolist(),
+            "col_rate": self.col_rate.tolist(),
+            "offset": self.offset,
+            "phi": self.phi,
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Hyper:
+        """Return the state that `to_dict` described."""
+        row, col = (real(record[name]) for name in ("row_rate", "col_rate"))
+        return cls(row, col, float(record["offset"]), float(record["phi"]))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean, variance and number of the observed values."""
+
+    mean: float
+    variance: float
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class FactorStats:
+    """What the draws need of a factor: its number of rows, and Σx and Σx² of each component, shape (K',)."""
+
+    count: int
+    sum: Array
+    sumsq: Array
+
+
+def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
+    """Return hyperparameters of the data's scale: K E[w] E[h] = E[v], or K Var(w) Var(h) = E[(v - offset)²].
+
+    What the user fixed stays as it is, and the other factor makes up for it.
+
+    Examples
+    --------
+    >>> hyper = start(FactorModel(4, "poisson"), Moments(mean=1.0, variance=2.0, size=100), start_phi=1.0)
+    >>> hyper.row_rate, hyper.col_rate
+    (array([2., 2., 2., 2.]), array([2., 2., 2., 2.]))
+    """
+    offset = moments.mean if model.bias else 0.0
+    # The factors must explain what the offset leaves: without one, all of the second moment.
+    spread = moments.variance + (moments.mean - offset) ** 2
+    if not model.nonnegative:
+        product = np.sqrt(_or_one(spread) / model.rank)
+    else:
+        product = (moments.mean if moments.mean > 0.0 else np.sqrt(_or_one(spread))) / model.rank
+    row, col = model.row_prior, model.col_prior
+    row_size, col_size = _sizes(row, col, float(product))
+    bias_size = float(np.sqrt(_or_one(moments.variance)))
+    return Hyper(
+        row_rate=_rates(row, row_size, bias_size, model.row_free, model.rank),
+        col_rate=_rates(col, col_size, bias_size, model.col_free, model.rank),
+        offset=float(offset),
+        phi=float(start_phi if model.likelihood.phi is None else model.likelihood.phi),
+    )
+
+
+def _or_one(value: float) -> float:
+    """Return the value if it can serve as a scale, else 1: an empty or constant matrix has none."""
+    return value if value > 0.0 else 1.0
+
+
+def _sizes(row: Prior, col: Prior, product: float) -> tuple[float, float]:
+    """Return the typical sizes of w and h that multiply to `product`, as far as they are free."""
+    if row.given is not None:
+        row_size = row.size_at(row.given)
+        return row_size, product / row_size
+    if col.given is not None:
+        col_size = col.size_at(col.given)
+        return product / col_size, col_size
+    return product**0.5, product**0.5
+
+
+def _rates(prior: Prior, size: float, bias_size: float, free: NDArray[np.bool_], rank: int) -> Array:
+    """Return the rate of each component: a bias is as large as the data; a frozen one has 1, unused."""
+    sizes = np.where(np.arange(len(free)) < rank, size, bias_size)
+    rates = [prior.rate_for(float(s)) if prior.given is None else prior.given for s in sizes]
+    return np.where(free, rates, 1.0)
+
+
+def draw(
+    model: FactorModel,
+    hyper: Hyper,
+    start: Hyper,
+    row_stats: FactorStats,
+    col_stats: FactorStats,
+    rng: np.random.Generator,
+    rss: float | None = None,
+    size: int | None = None,
+) -> Hyper:
+    """Draw all that is learnt given the factors, one after the other: rates, offset, and φ of a Gaussian.
+
+        rate | x ~ Gamma(1 + …, 1/start + …),   offset | c ~ Normal(mean c, 1/(Jλ_c)),
+        1/φ | residuals ~ Gamma(1 + size/2, φ_start + rss/2)
+
+    The hyperpriors take their scale from `start`, so that the units of the data do not matter.
+    φ of another member is drawn by `DispersionMove`; without `rss` and `size` it stays as it is.
+    """
+    free = model.row_free, model.col_free
+    mean = np.zeros(model.components)
+    row_rate = _draw_rate(model.row_prior, hyper.row_rate, start.row_rate, row_stats, mean, free[0], rng)
+    if model.bias:
+        mean[-1] = hyper.offset
+    col_rate = _draw_rate(model.col_prior, hyper.col_rate, start.col_rate, col_stats, mean, free[1], rng)
+    offset, phi = hyper.offset, hyper.phi
+    if model.bias:
+        offset = rng.normal(col_stats.sum[-1] / col_stats.count, (col_stats.count * col_rate[-1]) ** -0.5)
+    gaussian_phi = model.likelihood.beta == 2.0 and model.likelihood.phi is None
+    if gaussian_phi and rss is not None and size is not None:
+        phi = (start.phi + 0.5 * rss) / rng.standard_gamma(1.0 + 0.5 * size)
+    return Hyper(row_rate, col_rate, float(offset), float(phi))
+
+
+def _draw_rate(
+    prior: Prior,
+    rate: Array,
+    start: Array,
+    stats: FactorStats,
+    mean: Array,
+    free: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> Array:
+    """Draw the rates of the components that move; the others, and a rate that the user fixed, stay."""
+    if not prior.learnt:
+        return rate
+    out = rate.copy()
+    out[free] = prior.draw_rate(
+        rng, stats.count, stats.sum[free], stats.sumsq[free], mean[free], 1.0, 1.0 / start[free]
+    )
+    return out

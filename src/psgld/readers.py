@@ -1,0 +1,308 @@
+"""Tables and files of entries: data frames, delimited text, Parquet, Matrix Market, NumPy and SciPy files."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import DataError
+from .labels import Coded, FloatArray, encode, real, tidy_text
+
+Column = str | int | None
+"""A column by name or by position; None takes the usual one."""
+
+FRAMES = ("pandas", "polars", "pyarrow")
+TEXT = (".csv", ".tsv", ".txt", ".dat", ".data")
+ALLOWED = (*TEXT, ".parquet", ".mtx", ".npy", ".npz")
+
+_ROLES = {"row": ("row",), "column": ("col", "column"), "value": ("value",)}
+_DELIMITERS = (
+    "::",
+    "\t",
+    ";",
+    "|",
+    ",",
+    None,
+)  # None: any white space; before it, the rarest in labels first
+_BLOCK = 1 << 24  # characters of text parsed at a time
+_BROKEN = (csv.Error, zipfile.BadZipFile, zlib.error)
+_NUMBERS = np.dtype([("row", "i8"), ("column", "i8"), ("value", "f8")])
+_STRINGS = np.dtype([("row", "O"), ("column", "O"), ("value", "f8")])
+
+
+class Triples(NamedTuple):
+    """Entries with coded labels."""
+
+    rows: Coded
+    cols: Coded
+    values: FloatArray
+
+
+def triples(rows: Any, cols: Any, values: Any) -> Triples:
+    """Code the labels of loose entries and check that there are as many of each."""
+    coded = Triples(encode(rows, "row label"), encode(cols, "column label"), real(values))
+    lengths = len(coded.rows.codes), len(coded.cols.codes), len(coded.values)
+    if len(set(lengths)) > 1:
+        raise DataError("rows, columns and values must be as many, got {}, {} and {}".format(*lengths))
+    return coded
+
+
+def is_frame(x: object) -> bool:
+    """Tell whether x is a table of pandas, polars or pyarrow, without importing any of them."""
+    return _library(x) in FRAMES and type(x).__name__ in ("DataFrame", "Table", "RecordBatch")
+
+
+def frame_triples(frame: Any, row: Column = None, col: Column = None, value: Column = None) -> Triples:
+    """Take three columns of a data frame."""
+    names = list(frame.schema.names if _library(frame) == "pyarrow" else frame.columns)
+    columns = []
+    for role, at in zip(_ROLES, choose_columns(names, row, col, value), strict=True):
+        column, nulls = _column(frame, at)
+        if nulls:
+            raise DataError(f"{nulls} null(s) in column {names[at]!r} ({role}); drop those entries first")
+        columns.append(column)
+    return triples(*columns)
+
+
+def _library(x: object) -> str:
+    return type(x).__module__.split(".")[0]
+
+
+def _column(frame: Any, at: int) -> tuple[NDArray[Any], int]:
+    """Return a column as an array, and how many nulls it has."""
+    if _library(frame) == "pandas":
+        column = frame.iloc[:, at]
+        return column.to_numpy(), int(column.isna().sum())
+    if _library(frame) == "polars":
+        column = frame.to_series(at)
+        return column.to_numpy(), column.null_count()
+    column = frame.column(at)
+    return column.to_numpy(zero_copy_only=False), column.null_count
+
+
+def choose_columns(names: Sequence[Any], row: Column, col: Column, value: Column) -> list[int]:
+    """Find the positions of the row, column and value columns.
+
+    A role that is not given goes to the column of that name (row, col or column, value), else to the first
+    column that is still free.
+    """
+    lower = [str(name).strip().lower() for name in names]
+    chosen = [_position(names, wanted) for wanted in (row, col, value)]
+    for i, usual in enumerate(_ROLES.values()):
+        if chosen[i] is None:
+            chosen[i] = next((lower.index(name) for name in usual if name in lower), None)
+    free = (at for at in range(len(names)) if at not in chosen)
+    found = [next(free, None) if at is None else at for at in chosen]
+    complete = [at for at in found if at is not None]
+    if len(complete) < 3:
+        raise DataError(f"three columns are needed (row, column, value), got {list(names)}")
+    if len(set(complete)) < 3:
+        raise DataError(f"row, column and value must be three different columns of {list(names)}")
+    return complete
+
+
+def _position(names: Sequence[Any], wanted: Column) -> int | None:
+    if wanted is None:
+        return None
+    if wanted in names:
+        return names.index(wanted)
+    if isinstance(wanted, int) and 0 <= wanted < len(names):
+        return wanted
+    raise DataError(f"no column {wanted!r}; the columns are {list(names)}")
+
+
+def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
+    """Read a file: an array, a sparse matrix, a mapping of saved arrays, or an iterable of triples."""
+    if path.is_dir():
+        raise DataError(f"{path} is a directory, a file is needed")
+    if not path.exists():
+        raise DataError(f"no such file: {path}")
+    suffix = Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
+    if suffix not in ALLOWED or (path.suffix == ".gz" and suffix not in (*TEXT, ".mtx")):
+        raise DataError(
+            f"{path.name}: unknown kind of file {suffix!r}; allowed are {', '.join(ALLOWED)}, "
+            f"and .gz of .mtx and of text"
+        )
+    try:
+        if suffix == ".parquet":
+            return _read_parquet(path, row, col, value)
+        if suffix == ".mtx":
+            from scipy.io import mmread
+
+            return mmread(path)
+        if suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        if suffix == ".npz":
+            return _read_npz(path)
+        return _read_text(path, row, col, value)
+    except DataError:
+        raise
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path.name}: not UTF-8 text: {error.reason}") from None
+    except (OSError, EOFError, ValueError, OverflowError, *_BROKEN) as error:
+        raise DataError(f"{path.name}: cannot be read: {error}") from error
+
+
+def _read_npz(path: Path) -> Any:
+    with np.load(path, allow_pickle=False) as arrays:
+        if "psgld" in arrays:
+            return dict(arrays)
+        names = list(arrays)
+    if "format" not in names:
+        raise DataError(f"{path.name}: neither saved by psgld nor by scipy.sparse.save_npz; it holds {names}")
+    from scipy.sparse import load_npz
+
+    return load_npz(path)
+
+
+def _read_parquet(path: Path, row: Column, col: Column, value: Column) -> Iterable[Triples]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise DataError(f"{path.name}: reading Parquet needs pyarrow: pip install pyarrow") from None
+    with parquet.ParquetFile(path) as file:
+        names = file.schema_arrow.names
+        three = [names[at] for at in choose_columns(names, row, col, value)]
+        return [frame_triples(batch, *three) for batch in file.iter_batches(1 << 20, columns=three)]
+
+
+class _Layout(NamedTuple):
+    delimiter: str | None
+    columns: list[int]
+    header: bool
+
+
+def _open(path: Path) -> Any:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "rt", encoding="utf-8-sig")
+
+
+def _read_text(path: Path, row: Column, col: Column, value: Column) -> list[Triples]:
+    layout = _layout(path, row, col, value)
+    try:
+        return [triples(*arrays) for arrays in _parse(path, layout, _NUMBERS)]
+    except ValueError:
+        # Labels that are no integers, or a bad line: the second reading tells.
+        chunks = [triples(*arrays) for arrays in _parse(path, layout, _STRINGS)]
+    rows = tidy_text([chunk.rows for chunk in chunks])
+    cols = tidy_text([chunk.cols for chunk in chunks])
+    return [Triples(r, c, chunk.values) for r, c, chunk in zip(rows, cols, chunks, strict=True)]
+
+
+def _parse(path: Path, layout: _Layout, dtype: np.dtype[Any]) -> Iterator[list[NDArray[Any]]]:
+    """Parse a file block by block with NumPy's compiled reader; a bad line raises with its number."""
+    done = 0
+    with _open(path) as file:
+        while lines := file.readlines(_BLOCK):
+            data = [line for line in lines if line.strip()]
+            if layout.header and done == 0:
+                data = data[1:]
+            try:
+                arrays = _load(data, layout, dtype)
+                if not np.isfinite(arrays[2]).all():
+                    raise ValueError("a value is not finite")
+            except ValueError as error:
+                if dtype is _STRINGS:
+                    _explain(path, lines, done, layout, error)
+                raise
+            if dtype is _STRINGS and any("" in map(str.strip, labels) for labels in arrays[:2]):
+                _explain(path, lines, done, layout, ValueError("a label is missing"))
+            yield arrays
+            done += len(lines)
+
+
+def _load(lines: list[str], layout: _Layout, dtype: np.dtype[Any]) -> list[NDArray[Any]]:
+    if not lines:
+        return [np.empty(0, dtype[name]) for name in dtype.names or ()]
+    delimiter = layout.delimiter
+    quote = '"' if delimiter is not None and len(delimiter) == 1 else None
+    if delimiter == "::":
+        delimiter = "\x1f"  # NumPy takes one character only
+        lines = [line.replace("::", delimiter) for line in lines]
+    with warnings.catch_warnings():
+        # Older versions of NumPy cut "1.5" to the integer 1, with a warning.
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            table = np.loadtxt(
+                lines, dtype, None, delimiter, usecols=layout.columns, quotechar=quote, ndmin=1
+            )
+        except DeprecationWarning as warning:
+            raise ValueError(str(warning)) from None
+    if len(table) != len(lines):
+        raise ValueError("a quoted field spans several lines")
+    return [table[name] for name in dtype.names or ()]
+
+
+def _layout(path: Path, row: Column, col: Column, value: Column) -> _Layout:
+    """Find the delimiter, the columns and whether there is a header from the first lines."""
+    with _open(path) as file:
+        lines = list(islice((line for line in file if line.strip()), 10))
+    if not lines:
+        raise DataError(f"{path.name}: the file is empty")
+    needed = 1 + max([2, *(at for at in (row, col, value) if isinstance(at, int))])
+    possible = [d for d in _DELIMITERS if len(_split(lines[0], d)) >= needed]
+    if not possible:
+        raise DataError(f"{path.name}, line 1: no delimiter gives {needed} fields: {_short(lines[0])}")
+    even = (d for d in possible if len({len(_split(line, d)) for line in lines}) == 1)
+    delimiter = next(even, possible[0])
+    fields = _split(lines[0], delimiter)
+    named = any(isinstance(column, str) for column in (row, col, value))
+    if not named:
+        r, c, v = choose_columns(range(len(fields)), row, col, value)
+        # A first line like "12,7,abc" is a bad line, not a header.
+        named = not _is_number(fields[v]) and not (_is_number(fields[r]) and _is_number(fields[c]))
+    columns = choose_columns(fields if named else range(len(fields)), row, col, value)
+    return _Layout(delimiter, columns, named)
+
+
+def _split(line: str, delimiter: str | None) -> list[str]:
+    line = line.rstrip("\r\n")
+    if delimiter is None or len(delimiter) > 1:
+        return [field.strip() for field in line.split(delimiter)]
+    return [field.strip() for field in next(csv.reader([line], delimiter=delimiter))]
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _explain(path: Path, lines: list[str], done: int, layout: _Layout, error: ValueError) -> NoReturn:
+    """Raise with the number and the content of the first bad line of a block."""
+    numbered = ((number, line) for number, line in enumerate(lines, done + 1) if line.strip())
+    for number, line in islice(numbered, 1 if layout.header and done == 0 else 0, None):
+        problem = _problem(_split(line, layout.delimiter), layout)
+        if problem:
+            raise DataError(f"{path.name}, line {number}: {problem}: {_short(line)}") from None
+    raise DataError(f"{path.name}, after line {done}: {error}") from None
+
+
+def _problem(fields: list[str], layout: _Layout) -> str | None:
+    needed = max(layout.columns) + 1
+    if len(fields) < needed:
+        return f"{len(fields)} field(s), at least {needed} are needed"
+    row, col, value = (fields[at] for at in layout.columns)
+    if not row or not col:
+        return "a row or column label is missing"
+    if not _is_number(value):
+        return f"value {value!r} is not a number"
+    return None if math.isfinite(float(value)) else f"value {value!r} is not finite"
+
+
+def _short(line: str) -> str:
+    line = line.strip()
+    return line if len(line) <= 60 else line[:59] + "…"

@@ -1,0 +1,124 @@
+"""Every prior keeps the same contract: score, sums, conjugate draws, checks."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from psgld.errors import ModelError
+from psgld.models.priors import PRIORS, Exponential, GammaPrior, Normal, prior_from_dict
+
+CASES = [Exponential(), GammaPrior(0.5), GammaPrior(1.0), GammaPrior(3.0), Normal()]
+each = pytest.mark.parametrize("prior", CASES, ids=repr)
+SIZES = st.floats(0.1, 10.0)
+
+
+def test_no_prior_is_left_out():
+    assert {p.name for p in CASES} == set(PRIORS)
+
+
+@each
+@given(x=SIZES, rate=SIZES, mean=st.floats(-3, 3))
+def test_score_is_the_derivative_of_the_log_density(prior, x, rate, mean):
+    step = 1e-6 * x
+    slope = (prior.log_density(x + step, rate, mean) - prior.log_density(x - step, rate, mean)) / (2 * step)
+    scale = 1 + rate * (1 + x + abs(mean)) + 1 / x
+    assert prior.score(x, rate, mean) == pytest.approx(slope, abs=1e-5 * scale)
+
+
+@each
+def test_coefficients_reproduce_the_score(prior):
+    rng = np.random.default_rng(0)
+    x, rate, mean = rng.gamma(2.0, size=(7, 3)), rng.gamma(2.0, size=3), rng.normal(size=3)
+    inv, lin, quad = prior.coefficients(rate, mean)
+    assert lin.shape == quad.shape == (3,)
+    assert prior.score(x, rate, mean) == pytest.approx(inv / x + lin - quad * x)
+
+
+@each
+def test_sums_give_the_total_log_density(prior):
+    rng = np.random.default_rng(1)
+    x, rate, mean = rng.gamma(2.0, size=(50, 3)), rng.gamma(2.0, size=3), rng.normal(size=3)
+    sums = x.sum(0), (x**2).sum(0)
+    total = prior.log_density_from_sums(50, *sums, rate, mean, sum_log=np.log(x).sum(0))
+    assert total == pytest.approx(prior.log_density(x, rate, mean).sum())
+
+
+def test_log_densities_agree_with_scipy():
+    x = np.array([0.2, 1.0, 4.0])
+    assert Exponential().log_density(x, 2.0) == pytest.approx(stats.expon.logpdf(x, scale=0.5))
+    assert GammaPrior(3.0).log_density(x, 2.0) == pytest.approx(stats.gamma.logpdf(x, 3.0, scale=0.5))
+    assert Normal().log_density(x, 4.0, 1.0) == pytest.approx(stats.norm.logpdf(x, 1.0, 0.5))
+    assert Exponential().log_density(-1.0, 2.0) == -math.inf
+    assert Exponential().log_density(0.0, 2.0) == pytest.approx(math.log(2.0))
+
+
+def test_sum_of_logs_is_asked_for_only_where_it_matters():
+    assert [p.needs_log_sum for p in CASES] == [False, True, False, True, False]
+    with pytest.raises(ModelError, match="needs sum_log"):
+        GammaPrior(2.0).log_density_from_sums(1, 1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("prior", [Exponential(), GammaPrior(2.5)], ids=repr)
+def test_rate_is_one_conjugate_gamma_draw_for_all_components(prior):
+    rng, sums = np.random.default_rng(2), np.array([3.0, 5.0, 4.0])
+    draws = np.array([prior.draw_rate(rng, 10, sums, sums**2, 0.0, 1.5, 0.7) for _ in range(4000)])
+    assert (draws == draws[:, :1]).all()
+    shape, rate = 1.5 + prior.shape * 30, 0.7 + 12.0
+    assert stats.kstest(draws[:, 0], stats.gamma(shape, scale=1 / rate).cdf).pvalue > 1e-3
+
+
+def test_precision_is_a_conjugate_gamma_draw_per_component():
+    rng = np.random.default_rng(3)
+    x, mean, hyper_rate = rng.normal(1.0, 2.0, (20, 2)), np.array([1.0, 0.0]), np.array([0.3, 2.0])
+    sums = x.sum(0), (x**2).sum(0)
+    draws = np.array([Normal().draw_rate(rng, 20, *sums, mean, 1.0, hyper_rate) for _ in range(4000)])
+    rate = hyper_rate + 0.5 * ((x - mean) ** 2).sum(0)
+    for k in range(2):
+        assert stats.kstest(draws[:, k], stats.gamma(11.0, scale=1 / rate[k]).cdf).pvalue > 1e-3
+
+
+@each
+@given(size=st.floats(1e-6, 1e6))
+def test_rate_and_size_are_inverse(prior, size):
+    assert prior.size_at(prior.rate_for(size)) == pytest.approx(size)
+
+
+@pytest.mark.parametrize(
+    "prior", [*CASES, Exponential(2), GammaPrior(0.3, 1.0), Normal(np.float32(0.5))], ids=repr
+)
+def test_there_and_back(prior):
+    assert prior_from_dict(json.loads(json.dumps(prior.to_dict()))) == prior
+
+
+def test_what_is_learnt_and_what_is_given():
+    assert Exponential().learnt and Exponential().given is None
+    assert not Normal(2.0).learnt and Normal(2.0).given == 2.0
+    assert [p.nonnegative for p in CASES] == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Exponential(0.0), "Exponential: rate must be a finite number > 0, got 0.0; leave rate out"),
+        (lambda: Exponential(math.inf), "got inf"),
+        (lambda: Exponential("1"), "got '1'"),
+        (lambda: GammaPrior(-1.0), "GammaPrior: shape must be a finite number > 0, got -1.0"),
+        (lambda: GammaPrior(True), "got True"),
+        (lambda: GammaPrior(1.0, math.nan), "rate must be a finite number > 0, got nan"),
+        (lambda: Normal(-2.0), "Normal: precision must be a finite number > 0, got -2.0"),
+        (
+            lambda: prior_from_dict({"name": "laplace"}),
+            "unknown prior 'laplace'; allowed: exponential, gamma, normal",
+        ),
+    ],
+)
+def test_priors_that_do_not_exist(make, message):
+    with pytest.raises(ModelError, match=message):
+        make()
