@@ -6,7 +6,11 @@
 //   identity       D = 1                          Gamma = 0
 //   non-negative   D = x / b                      Gamma = 1 / b      (b frozen between refreshes)
 //   real-valued    D = 1 / (count_i q_k + r_k)    Gamma = 0          (q, r frozen between refreshes)
+//                  and the variance of the noise times 1 - eps/2
 #pragma once
+
+#include <algorithm>
+#include <cmath>
 
 #include "kernels.hpp"
 #include "philox.hpp"
@@ -30,7 +34,9 @@ inline Vec<double> load_noise<double>(const float* z) {
 template <class T, Metric metric, bool inverse>
 inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
                       const float* noise) {
-  const T spread = std::sqrt(2 * rule.step * rule.temperature);
+  // With D the inverse curvature the discrete chain is an AR(1) process; less noise by eps/2 makes its variance exact.
+  const T shrink = metric == Metric::real_valued ? 1 - T(0.5) * std::min(rule.step, T(1)) : T(1);
+  const T spread = std::sqrt(2 * rule.step * rule.temperature * shrink);
   const int noise_stride = (rule.components + 3) / 4 * 4, stride = rule.stride;
   T* x = strip.x + static_cast<size_t>(first) * stride;
   const T* bound =

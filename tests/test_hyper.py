@@ -86,8 +86,12 @@ def test_draws_of_a_biased_gaussian_are_the_conditionals():
     first = start(model, Moments(3.0, 2.0, 100), start_phi=0.5)
     row, col = rng.normal(size=(30, 3)), 3.0 + rng.normal(size=(20, 3))
     drawn = [draw(model, first, first, stats_of(row), stats_of(col), rng, 40.0, 100) for _ in range(3000)]
-    rate = 1 / first.row_rate[0] + 0.5 * (row[:, 0] ** 2).sum()
-    assert stats.kstest([h.row_rate[0] for h in drawn], stats.gamma(16, scale=1 / rate).cdf).pvalue > 1e-3
+    # W is the longer factor: its precision stays, which pins the scale; that of H is drawn.
+    assert {h.row_rate[0] for h in drawn} == {first.row_rate[0]}
+    rate = 1 / first.col_rate[0] + 0.5 * (col[:, 0] ** 2).sum()
+    assert stats.kstest([h.col_rate[0] for h in drawn], stats.gamma(11, scale=1 / rate).cdf).pvalue > 1e-3
+    rate = 1 / first.row_rate[1] + 0.5 * (row[:, 1] ** 2).sum()
+    assert stats.kstest([h.row_rate[1] for h in drawn], stats.gamma(16, scale=1 / rate).cdf).pvalue > 1e-3
     rate = 1 / first.col_rate[2] + 0.5 * ((col[:, 2] - 3.0) ** 2).sum()
     assert stats.kstest([h.col_rate[2] for h in drawn], stats.gamma(11, scale=1 / rate).cdf).pvalue > 1e-3
     assert stats.kstest([1 / h.phi for h in drawn], stats.gamma(51, scale=1 / 20.5).cdf).pvalue > 1e-3

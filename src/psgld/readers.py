@@ -27,7 +27,7 @@ TEXT = (".csv", ".tsv", ".txt", ".dat", ".data")
 ALLOWED = (*TEXT, ".parquet", ".mtx", ".npy", ".npz")
 
 _ROLES = {"row": ("row",), "column": ("col", "column"), "value": ("value",)}
-_DELIMITERS = (
+DELIMITERS = (
     "::",
     "\t",
     ";",
@@ -183,7 +183,8 @@ class _Layout(NamedTuple):
     header: bool
 
 
-def _open(path: Path) -> Any:
+def open_text(path: Path) -> Any:
+    """Open a text file, unpacking it on the way if it is gzipped."""
     opener: Any = gzip.open if path.suffix == ".gz" else open
     return opener(path, "rt", encoding="utf-8-sig")
 
@@ -203,7 +204,7 @@ def _read_text(path: Path, row: Column, col: Column, value: Column) -> list[Trip
 def _parse(path: Path, layout: _Layout, dtype: np.dtype[Any]) -> Iterator[list[NDArray[Any]]]:
     """Parse a file block by block with NumPy's compiled reader; a bad line raises with its number."""
     done = 0
-    with _open(path) as file:
+    with open_text(path) as file:
         while lines := file.readlines(_BLOCK):
             data = [line for line in lines if line.strip()]
             if layout.header and done == 0:
@@ -246,17 +247,17 @@ def _load(lines: list[str], layout: _Layout, dtype: np.dtype[Any]) -> list[NDArr
 
 def _layout(path: Path, row: Column, col: Column, value: Column) -> _Layout:
     """Find the delimiter, the columns and whether there is a header from the first lines."""
-    with _open(path) as file:
+    with open_text(path) as file:
         lines = list(islice((line for line in file if line.strip()), 10))
     if not lines:
         raise DataError(f"{path.name}: the file is empty")
     needed = 1 + max([2, *(at for at in (row, col, value) if isinstance(at, int))])
-    possible = [d for d in _DELIMITERS if len(_split(lines[0], d)) >= needed]
+    possible = [d for d in DELIMITERS if len(split_line(lines[0], d)) >= needed]
     if not possible:
         raise DataError(f"{path.name}, line 1: no delimiter gives {needed} fields: {_short(lines[0])}")
-    even = (d for d in possible if len({len(_split(line, d)) for line in lines}) == 1)
+    even = (d for d in possible if len({len(split_line(line, d)) for line in lines}) == 1)
     delimiter = next(even, possible[0])
-    fields = _split(lines[0], delimiter)
+    fields = split_line(lines[0], delimiter)
     named = any(isinstance(column, str) for column in (row, col, value))
     if not named:
         r, c, v = choose_columns(range(len(fields)), row, col, value)
@@ -266,7 +267,8 @@ def _layout(path: Path, row: Column, col: Column, value: Column) -> _Layout:
     return _Layout(delimiter, columns, named)
 
 
-def _split(line: str, delimiter: str | None) -> list[str]:
+def split_line(line: str, delimiter: str | None) -> list[str]:
+    """Return the fields of a line; delimiter None is any white space."""
     line = line.rstrip("\r\n")
     if delimiter is None or len(delimiter) > 1:
         return [field.strip() for field in line.split(delimiter)]
@@ -285,7 +287,7 @@ def _explain(path: Path, lines: list[str], done: int, layout: _Layout, error: Va
     """Raise with the number and the content of the first bad line of a block."""
     numbered = ((number, line) for number, line in enumerate(lines, done + 1) if line.strip())
     for number, line in islice(numbered, 1 if layout.header and done == 0 else 0, None):
-        problem = _problem(_split(line, layout.delimiter), layout)
+        problem = _problem(split_line(line, layout.delimiter), layout)
         if problem:
             raise DataError(f"{path.name}, line {number}: {problem}: {_short(line)}") from None
     raise DataError(f"{path.name}, after line {done}: {error}") from None

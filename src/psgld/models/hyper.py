@@ -78,11 +78,12 @@ def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
     row, col = model.row_prior, model.col_prior
     row_size, col_size = _sizes(row, col, float(product))
     bias_size = float(np.sqrt(_or_one(moments.variance)))
+    phi = start_phi if model.likelihood.phi is None else model.likelihood.phi
     return Hyper(
         row_rate=_rates(row, row_size, bias_size, model.row_free, model.rank),
         col_rate=_rates(col, col_size, bias_size, model.col_free, model.rank),
         offset=float(offset),
-        phi=float(start_phi if model.likelihood.phi is None else model.likelihood.phi),
+        phi=float(phi),
     )
 
 
@@ -121,18 +122,22 @@ def draw(
 ) -> Hyper:
     """Draw all that is learnt given the factors, one after the other: rates, offset, and φ of a Gaussian.
 
-        rate | x ~ Gamma(1 + …, 1/start + …),   offset | c ~ Normal(mean c, 1/(Jλ_c)),
+        rate | W, H ~ Gamma(1 + …, 1/start + …),   offset | c ~ Normal(mean c, 1/(Jλ_c)),
         1/φ | residuals ~ Gamma(1 + size/2, φ_start + rss/2)
 
     The hyperpriors take their scale from `start`, so that the units of the data do not matter.
     φ of another member is drawn by `DispersionMove`; without `rss` and `size` it stays as it is.
     """
-    free = model.row_free, model.col_free
-    mean = np.zeros(model.components)
-    row_rate = _draw_rate(model.row_prior, hyper.row_rate, start.row_rate, row_stats, mean, free[0], rng)
+    row_mean, col_mean = np.zeros((2, model.components))
     if model.bias:
-        mean[-1] = hyper.offset
-    col_rate = _draw_rate(model.col_prior, hyper.col_rate, start.col_rate, col_stats, mean, free[1], rng)
+        col_mean[-1] = hyper.offset
+    row_moves, col_moves = _moving_rates(model, row_stats.count, col_stats.count)
+    row_rate = _draw_rates(
+        model.row_prior, hyper.row_rate, start.row_rate, row_stats, row_mean, row_moves, rng
+    )
+    col_rate = _draw_rates(
+        model.col_prior, hyper.col_rate, start.col_rate, col_stats, col_mean, col_moves, rng
+    )
     offset, phi = hyper.offset, hyper.phi
     if model.bias:
         offset = rng.normal(col_stats.sum[-1] / col_stats.count, (col_stats.count * col_rate[-1]) ** -0.5)
@@ -142,20 +147,36 @@ def draw(
     return Hyper(row_rate, col_rate, float(offset), float(phi))
 
 
-def _draw_rate(
+def _moving_rates(model: FactorModel, rows: int, cols: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the components of W and of H whose rates are drawn.
+
+    The data see only the product of W and H: W → cW, H → H/c with rates λ_w/c and cλ_h fits as well, and with both
+    rates free a chain would wander far along that ridge. So where both are learnt, the longer factor keeps the rate it
+    started with, which pins its scale. That takes nothing from the model.
+    """
+    row_moves = model.row_free & model.row_prior.learnt
+    col_moves = model.col_free & model.col_prior.learnt
+    both = row_moves & col_moves
+    return (row_moves & ~both, col_moves) if rows >= cols else (row_moves, col_moves & ~both)
+
+
+def _draw_rates(
     prior: Prior,
     rate: Array,
     start: Array,
     stats: FactorStats,
     mean: Array,
-    free: NDArray[np.bool_],
+    moves: NDArray[np.bool_],
     rng: np.random.Generator,
 ) -> Array:
-    """Draw the rates of the components that move; the others, and a rate that the user fixed, stay."""
-    if not prior.learnt:
+    """Draw the rates of the components that move, given the factor; the others stay."""
+    if not moves.any():
         return rate
+    number, total = (e[moves] for e in prior.evidence(stats.count, stats.sum, stats.sumsq, mean))
+    if prior.one_rate:
+        drawn = rng.standard_gamma(1.0 + number.sum()) / (1.0 / start[moves] + total.sum())
+    else:
+        drawn = rng.standard_gamma(1.0 + number) / (1.0 / start[moves] + total)
     out = rate.copy()
-    out[free] = prior.draw_rate(
-        rng, stats.count, stats.sum[free], stats.sumsq[free], mean[free], 1.0, 1.0 / start[free]
-    )
+    out[moves] = drawn
     return out

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from psgld.models._common import Array, real
@@ -22,6 +21,8 @@ class Prior(ABC):
 
     name: ClassVar[str]
     nonnegative: ClassVar[bool]
+    one_rate: ClassVar[bool]
+    """Whether all components share one rate."""
 
     @property
     @abstractmethod
@@ -66,17 +67,10 @@ class Prior(ABC):
         """Return Σ log p(x) over a factor, from Σx, Σx² (and Σ log x) of each component's `count` entries."""
 
     @abstractmethod
-    def draw_rate(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        sum: ArrayLike,
-        sumsq: ArrayLike,
-        mean: ArrayLike,
-        hyper_shape: float,
-        hyper_rate: ArrayLike,
-    ) -> Array:
-        """Draw the rates (K,) given a factor, under the hyperprior rate ~ Gamma(hyper_shape, hyper_rate)."""
+    def evidence(
+        self, count: int, sum: ArrayLike, sumsq: ArrayLike, mean: ArrayLike = 0.0
+    ) -> tuple[Array, Array]:
+        """Return (n, r) of each component with p(x | λ) ∝ λ^n exp(-r λ): what a factor says about its rate."""
 
     @abstractmethod
     def size_at(self, rate: float) -> float:

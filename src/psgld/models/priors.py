@@ -20,6 +20,7 @@ class _Gammalike(Prior):
     """The formulas that the exponential and the gamma prior share: p(x) ∝ x^{shape-1} exp(-rate·x)."""
 
     nonnegative: ClassVar[bool] = True
+    one_rate: ClassVar[bool] = True  # one per component would let the unused ones drift away
     shape: float
     rate: float | None
 
@@ -62,20 +63,11 @@ class _Gammalike(Prior):
             total = total + (self.shape - 1.0) * real(sum_log)
         return float(np.sum(total))
 
-    def draw_rate(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        sum: ArrayLike,
-        sumsq: ArrayLike,
-        mean: ArrayLike,
-        hyper_shape: float,
-        hyper_rate: ArrayLike,
-    ) -> Array:
-        # One rate for all components: one per component would let the unused ones drift away.
+    def evidence(
+        self, count: int, sum: ArrayLike, sumsq: ArrayLike, mean: ArrayLike = 0.0
+    ) -> tuple[Array, Array]:
         sums = real(sum)
-        shape = hyper_shape + self.shape * count * sums.size
-        return np.full(sums.shape, rng.gamma(shape) / (np.mean(real(hyper_rate)) + sums.sum()))
+        return np.full(sums.shape, self.shape * count), sums
 
     def size_at(self, rate: float) -> float:
         return self.shape / rate
@@ -156,6 +148,7 @@ class Normal(Prior):
     precision: float | None = None
     name: ClassVar[str] = "normal"
     nonnegative: ClassVar[bool] = False
+    one_rate: ClassVar[bool] = False  # the unused components are shrunk to nothing, the used ones are not
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "precision", optional_positive("Normal", "precision", self.precision))
@@ -189,19 +182,12 @@ class Normal(Prior):
         around = _around(count, sum, sumsq, mean)
         return float(np.sum(0.5 * count * np.log(rate / (2.0 * np.pi)) - 0.5 * rate * around))
 
-    def draw_rate(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        sum: ArrayLike,
-        sumsq: ArrayLike,
-        mean: ArrayLike,
-        hyper_shape: float,
-        hyper_rate: ArrayLike,
-    ) -> Array:
-        """Draw one precision per component: the unused ones are shrunk to nothing, the used ones are not."""
-        rate = real(hyper_rate) + 0.5 * _around(count, sum, sumsq, mean)
-        return real(rng.standard_gamma(hyper_shape + 0.5 * count, rate.shape) / rate)
+    def evidence(
+        self, count: int, sum: ArrayLike, sumsq: ArrayLike, mean: ArrayLike = 0.0
+    ) -> tuple[Array, Array]:
+        """Return (count/2, Σ(x - m)²/2) of each component."""
+        around = _around(count, sum, sumsq, mean)
+        return np.full(around.shape, 0.5 * count), 0.5 * around
 
     def size_at(self, rate: float) -> float:
         """Return the standard deviation at this precision."""

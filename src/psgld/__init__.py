@@ -1,0 +1,80 @@
+"""psgld: Bayesian matrix factorisation at the price of SGD.
+
+    V ≈ W H,   W, H ~ p(W, H | V)
+
+Posterior draws for Tweedie factor models by parallel stochastic gradient Langevin dynamics.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from .data import Observations, observations
+from .engines import Threads
+from .errors import DataError, ModelError, PsgldError, PsgldWarning, SamplingError
+from .metrics import Identity, NonNegative, RealValued
+from .models import (
+    CompoundPoisson,
+    Exponential,
+    FactorModel,
+    Gamma,
+    GammaPrior,
+    Gaussian,
+    InverseGaussian,
+    Normal,
+    Poisson,
+    Tweedie,
+)
+from .partition import Assigned, InOrder, Shuffled
+from .posterior import Posterior
+from .predict import Prediction
+from .progress import Progress
+from .sample import sample
+from .samplers import PSGLD
+from .schedule import Cyclic, Proportional, Reshuffled
+from .step_size import Constant, Cyclical, Decay, Power
+from .storage import load
+
+try:
+    __version__ = version("psgld")
+except PackageNotFoundError:  # run from a source tree
+    __version__ = "0"
+
+__all__ = [
+    "PSGLD",
+    "Assigned",
+    "CompoundPoisson",
+    "Constant",
+    "Cyclic",
+    "Cyclical",
+    "DataError",
+    "Decay",
+    "Exponential",
+    "FactorModel",
+    "Gamma",
+    "GammaPrior",
+    "Gaussian",
+    "Identity",
+    "InOrder",
+    "InverseGaussian",
+    "ModelError",
+    "NonNegative",
+    "Normal",
+    "Observations",
+    "Poisson",
+    "Posterior",
+    "Power",
+    "Prediction",
+    "Progress",
+    "Proportional",
+    "PsgldError",
+    "PsgldWarning",
+    "RealValued",
+    "Reshuffled",
+    "SamplingError",
+    "Shuffled",
+    "Threads",
+    "Tweedie",
+    "__version__",
+    "load",
+    "observations",
+    "sample",
+]

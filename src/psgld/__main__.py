@@ -1,0 +1,5 @@
+"""`python -m psgld` is `psgld`."""
+
+from .cli import main
+
+raise SystemExit(main())

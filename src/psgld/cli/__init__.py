@@ -1,0 +1,83 @@
+"""The command line: `psgld demo | fit | predict | evaluate | summary | doctor`. One file a command.
+
+Exit codes: 0 done, 2 something was wrong with the input (one line on stderr), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import PsgldError, PsgldWarning
+from . import demo, doctor, evaluate, fit, predict, summary
+from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
+from .output import say
+
+_COMMANDS = (demo, fit, predict, evaluate, summary, doctor)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return FAILED
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PsgldWarning)
+        warnings.showwarning = _show(warnings.showwarning, getattr(args, "quiet", False))
+        return _guarded(args)
+
+
+def _parser() -> Parser:
+    from .. import __version__
+
+    parser = Parser(
+        prog="psgld",
+        description="Bayesian matrix factorisation: draws of W and H in V ≈ W H, and what they predict.",
+        epilog="Start with:  psgld demo",
+    )
+    parser.add_argument("-v", "--version", action="version", version=f"psgld {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for command in _COMMANDS:
+        command.add(commands)
+    return parser
+
+
+def _guarded(args: Namespace) -> int:
+    """Run the command; what the user can mend becomes one line."""
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except PsgldError as error:
+        say(f"error: {error}")
+    except BrokenPipeError:
+        # The reader (head, less) has had enough; Python must not complain when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except OSError as error:
+        say(f"error: {error.filename or 'input or output'}: {error.strerror or error}")
+    except MemoryError as error:
+        detail = f": {error}" if str(error) else ""
+        say(f"error: not enough memory{detail}; try fewer draws or a smaller rank")
+    except KeyboardInterrupt as stop:
+        say(f"interrupted; {stop}; nothing was saved" if str(stop) else "interrupted")
+        return INTERRUPTED
+    return FAILED
+
+
+def _show(usual: Any, quiet: bool) -> Any:
+    """Return a `warnings.showwarning` that prints psgld's own as one line."""
+
+    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, PsgldWarning):
+            usual(message, category, *where, **more)
+        elif not quiet:
+            say(f"note: {message}")
+
+    return show

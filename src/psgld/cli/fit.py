@@ -1,0 +1,147 @@
+"""`psgld fit`: a file in, a posterior out."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from ..data import ABSENT, Observations
+from ..labels import DUPLICATES
+from ..metrics import METRICS
+from ..models import LIKELIHOODS, FactorModel, guess
+from ..posterior import Posterior
+from .options import INTERRUPTED, Parser, add_columns, add_json
+from .output import check_writable, print_json, say, size_of
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    parser: Parser = commands.add_parser(
+        "fit",
+        help="sample the posterior of a factor model and save it",
+        description="Sample the posterior of V ≈ W H. FILE is delimited text (row, column, value; header or\n"
+        "not), Parquet, Matrix Market, .npy (dense, NaN = unobserved) or .npz (scipy.sparse).\n"
+        "Ctrl-C stops early and saves the draws made so far.",
+        epilog="Example:\n  psgld fit ratings.csv -o run.npz --rank 32\n"
+        "  psgld fit counts.mtx -o run.npz --rank 20 --likelihood poisson --absent zero",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="RUN.npz", help="where to save")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no bar, no notes, no summary")
+    add_json(parser)
+    _add_model(parser)
+    _add_sampling(parser)
+    add_columns(parser, "row", "col", "value")
+    parser.set_defaults(run=run)
+
+
+def _add_model(parser: Parser) -> None:
+    from argparse import BooleanOptionalAction
+
+    group = parser.add_argument_group("model")
+    group.add_argument("--rank", type=int, required=True, help="number of components K")
+    group.add_argument(
+        "--likelihood",
+        choices=("auto", *LIKELIHOODS),
+        default="auto",
+        help="auto: guessed from the values, and said",
+    )
+    group.add_argument(
+        "--bias",
+        action=BooleanOptionalAction,
+        default=None,
+        help="row and column biases (default: if gaussian)",
+    )
+    group.add_argument("--absent", choices=ABSENT, help="meaning of what a sparse file does not list")
+    group.add_argument(
+        "--duplicates", choices=DUPLICATES, default="error", help="a pair that comes several times"
+    )
+
+
+def _add_sampling(parser: Parser) -> None:
+    group = parser.add_argument_group("sampling (the defaults suit the data)")
+    group.add_argument("--draws", type=int, default=200, help="draws to keep, a chain (%(default)s)")
+    group.add_argument("--tune", type=int, help="iterations of burn-in")
+    group.add_argument("--thin", type=int, help="iterations between draws")
+    group.add_argument("--chains", type=int, default=2, help="(%(default)s)")
+    group.add_argument("--seed", type=int, default=0, help="(%(default)s)")
+    group.add_argument("--threads", type=int, help="(all cores)")
+    group.add_argument("--blocks", type=int, help="strips that rows and columns are cut into")
+    group.add_argument("--step-size", type=float)
+    group.add_argument("--metric", choices=tuple(METRICS))
+    group.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="(%(default)s)")
+
+
+def run(args: Namespace) -> int:
+    """Read, sample, save, report."""
+    from ..engines import Threads
+    from ..sample import sample
+    from ..samplers import PSGLD
+
+    check_writable(args.output)
+    sampler = PSGLD(blocks=args.blocks, step_size=args.step_size, metric=args.metric, dtype=args.dtype)
+    engine = Threads(args.threads)
+    data = Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
+    model = _model(args, data)
+    numbers = args.chains * args.draws * sum(data.shape) * model.components
+    check_writable(args.output, numbers * (8 if args.dtype == "float64" else 4))
+    start = time.perf_counter()
+    posterior = sample(
+        data,
+        model,
+        sampler=sampler,
+        engine=engine,
+        draws=args.draws,
+        tune=args.tune,
+        thin=args.thin,
+        chains=args.chains,
+        seed=args.seed,
+        progress=False if args.quiet else None,
+    )
+    seconds = time.perf_counter() - start
+    posterior.save(args.output)
+    _report(args, posterior, seconds)
+    return INTERRUPTED if posterior.interrupted else 0
+
+
+def _model(args: Namespace, data: Observations) -> FactorModel:
+    """Build the model; what is guessed is said."""
+    likelihood, reason = args.likelihood, ""
+    if likelihood == "auto":
+        likelihood, reason = guess(data.sample_entries(100_000)[2])
+    model = FactorModel(args.rank, likelihood, bias=bool(args.bias))
+    if args.bias is None and model.likelihood.beta == 2.0:
+        model = FactorModel(args.rank, likelihood, bias=True)
+    if args.likelihood == "auto" and not args.quiet:
+        say(f"note: {likelihood.name} likelihood, because {reason} (--likelihood chooses another)")
+    return model
+
+
+def _report(args: Namespace, posterior: Posterior, seconds: float) -> None:
+    draws = posterior.draws.phi.shape[1]
+    if posterior.interrupted:
+        say(f"interrupted: {posterior.chains} chain(s) × {draws} draws so far saved to {args.output}")
+    elif not args.quiet:
+        say(f"saved to {args.output} ({size_of(args.output)}) after {seconds:.1f} s")
+    if args.json:
+        print_json(record(posterior) | {"output": str(args.output), "seconds": seconds})
+    elif not args.quiet:
+        print(posterior.summary())
+
+
+def record(posterior: Posterior) -> dict[str, Any]:
+    """Return the outcome of a run, fit for JSON."""
+    lp = posterior.sample_stats["lp"]
+    return {
+        "shape": list(posterior.shape),
+        "model": posterior.model.to_dict(),
+        "settings": posterior.settings,
+        "chains": posterior.chains,
+        "draws": int(lp.shape[1]),
+        "log_posterior": float(lp.mean()),
+        "phi": float(posterior.draws.phi.mean()),
+        "divergences": posterior.divergences,
+        "interrupted": posterior.interrupted,
+    }

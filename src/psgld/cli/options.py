@@ -1,0 +1,68 @@
+"""The parser, and the options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from ..readers import Column
+
+FAILED, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
+"""Exit codes."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line, and whose help keeps the lines of its example."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        """Say what was wrong and where to look, and leave with code 2."""
+        self.exit(FAILED, f"psgld: error: {message} (see {self.prog} --help)\n")
+
+
+def column(text: str) -> Column:
+    """Read a column: a position from 0, or a name."""
+    return int(text) if text.isdecimal() else text
+
+
+def level(text: str) -> float:
+    """Read the probability of an interval."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, such as 0.9, got {text!r}")
+    return value
+
+
+def add_level(parser: Parser) -> None:
+    """Add --level."""
+    parser.add_argument(
+        "--level",
+        type=level,
+        default=0.9,
+        help="probability of the intervals of a new observation (%(default)s)",
+    )
+
+
+def add_columns(parser: Parser, *roles: str) -> None:
+    """Add --row, --col and perhaps --value: where a table keeps them."""
+    group = parser.add_argument_group("columns of the table, by name or by position from 0")
+    for role in roles:
+        group.add_argument(f"--{role}", type=column, metavar="COL")
+
+
+def add_skip_unknown(parser: Parser) -> None:
+    """Add --skip-unknown."""
+    parser.add_argument(
+        "--skip-unknown", action="store_true", help="leave out rows and columns that were not in the data"
+    )
+
+
+def add_json(parser: Parser) -> None:
+    """Add --json."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -1,0 +1,54 @@
+"""What the commands print and where they write."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError
+
+
+def say(line: str) -> None:
+    """Print one line to stderr, under the name of the program."""
+    print("psgld: " + " ".join(line.split()), file=sys.stderr, flush=True)
+
+
+def print_json(record: dict[str, Any]) -> None:
+    """Print one JSON object; numbers that JSON does not know become null."""
+    print(json.dumps({name: _plain(value) for name, value in record.items()}, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def check_writable(path: Path, needed: int = 0) -> None:
+    """Raise unless a file of that many bytes can be written there: better now than after the sampling."""
+    if path.is_dir():
+        raise DataError(f"cannot write {path}: it is a directory, give the name of a file")
+    if not path.parent.is_dir():
+        raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
+    free = shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise DataError(
+            f"cannot write {path}: it needs {needed / 2**30:.2f} GiB, {free / 2**30:.2f} GiB are free; "
+            "ask for fewer draws or a smaller rank"
+        )
+
+
+def size_of(path: Path) -> str:
+    """Return the size of a file in words."""
+    size = path.stat().st_size
+    return f"{size / 2**20:.1f} MB" if size >= 2**20 else f"{size / 2**10:.0f} kB"

@@ -1,0 +1,149 @@
+"""All cores of one machine: threads that share the factors and take blocks as they become free.
+
+An engine places the data (`grid`) and the factors (`chain`). What it returns moves blocks, adds up and gathers;
+likelihood, prior and metric reach it as numbers. The chain does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..data import Observations
+from ..errors import ModelError
+from ..partition import Strips
+
+W, H = 0, 1
+"""How the two factors are addressed."""
+
+SCORE, WEIGHT = 1, 2
+"""Passes over the data that add up without moving anything (`Pass` in the core)."""
+
+
+def available_cores() -> int:
+    """Return the number of cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """V cut into blocks, in the core's own form; shared by all chains."""
+
+    core: Any
+    shape: tuple[int, int]
+    blocks: int
+    swapped: bool  # the columns of V are the outer side
+    zeros: bool
+    part_sizes: NDArray[np.int64]
+    """Entries of each part."""
+
+
+@final
+@dataclass(frozen=True)
+class Threads:
+    """Run on `threads` threads of this machine; by default, on all cores that the process may use."""
+
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        n = self.threads
+        if n is not None and (
+            isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= 1024
+        ):
+            raise ModelError(f"threads must be an integer from 1 to 1024, got {n!r}")
+
+    @property
+    def workers(self) -> int:
+        """The number of threads."""
+        return int(self.threads or available_cores())
+
+    def single(self) -> Threads:
+        """Return the engine for one of several chains that run side by side."""
+        return replace(self, threads=1)
+
+    def grid(
+        self, data: Observations, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any]
+    ) -> Grid:
+        """Cut V - shift into blocks."""
+        # The inner side is hit in any order, so the shorter one: it stays in cache.
+        swapped = data.shape[1] > data.shape[0]
+        outer, inner = (cols, rows) if swapped else (rows, cols)
+        sides = (outer.order, outer.bounds, inner.order, inner.bounds)
+        make = _core.Grid32 if dtype == np.float32 else _core.Grid64
+        zeros = data.absent == "zero"
+        if data.csr is not None:
+            indptr, indices, values = data.csr
+            core = make(indptr, indices, values, swapped, zeros, shift, *sides)
+        else:
+            core = make(np.ascontiguousarray(data.dense), swapped, shift, *sides)
+        entries = core.entries()
+        if zeros:
+            entries = np.outer(np.diff(outer.bounds), np.diff(inner.bounds))
+        strip = np.arange(rows.number)
+        sizes = np.array([entries[strip, (strip + p) % rows.number].sum() for p in strip], dtype=np.int64)
+        return Grid(core, data.shape, rows.number, swapped, zeros, sizes)
+
+    def chain(self, grid: Grid, components: int, family: int, beta: float, floor: float) -> ThreadedChain:
+        """Place two factors of zeros on a grid."""
+        return ThreadedChain(grid, components, family, beta, floor, self.workers)
+
+
+@final
+class ThreadedChain:
+    """The factors of one chain on one machine. W is factor 0, H factor 1; both have one row an index of V."""
+
+    def __init__(
+        self, grid: Grid, components: int, family: int, beta: float, floor: float, threads: int
+    ) -> None:
+        make = _core.Chain32 if isinstance(grid.core, _core.Grid32) else _core.Chain64
+        self.core = make(grid.core, components, grid.swapped, family, beta, floor, grid.zeros)
+        self.grid = grid
+        self.components = components
+        self.dtype = np.dtype(np.float32 if make is _core.Chain32 else np.float64)
+        self._pool = _core.Pool(threads)
+
+    def advance(
+        self, t: int, parts: NDArray[np.int32], steps: NDArray[np.float64], scales: NDArray[np.float64]
+    ) -> None:
+        """Run iterations t, t + 1, …, one for each part; the interpreter is free meanwhile."""
+        self.core.advance(self._pool, t, parts, steps, scales)
+
+    def accumulate(self, kind: int, part: int = -1) -> None:
+        """Add up scores or weights over a part (or over all of V) for every row of both factors."""
+        self.core.accumulate(self._pool, kind, part)
+
+    def accumulated(self, which: int) -> NDArray[Any]:
+        """Return what `accumulate` added up for a factor."""
+        return self.core.accumulated(which)
+
+    def sums(self, which: int) -> tuple[NDArray[np.float64], ...]:
+        """Return Σx, Σx² and Σ count x² of each component, added strip by strip in a fixed order."""
+        return tuple(table.sum(axis=0) for table in self.core.sums(which))
+
+    def squared_residuals(self) -> float:
+        """Return Σ(v - μ)² as found at the last visit to each block."""
+        return self.core.squares()
+
+    def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return a copy of the first `width` components of a factor, rows in their original order."""
+        if out is None:
+            out = np.empty((self.grid.shape[which], width or self.components), self.dtype)
+        self.core.gather(which, out)
+        return out
+
+    def set_factor(self, which: int, x: NDArray[Any]) -> None:
+        """Replace a factor."""
+        self.core.scatter(which, np.ascontiguousarray(x, self.dtype))
+
+    def noise(self, which: int, iteration: int) -> NDArray[np.float32]:
+        """Return the standard normals that iteration uses for a factor."""
+        return self.core.noise(which, iteration)

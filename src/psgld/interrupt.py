@@ -1,0 +1,33 @@
+"""Ctrl-C during sampling: the first asks the chains to stop and keep what they have, a second one insists."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import final
+
+
+@final
+class Interrupt:
+    """While entered, SIGINT sets a flag instead of raising. Only the main thread may do that; elsewhere, nothing."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._old: object = None
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            self._old = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._old is not None:
+            signal.signal(signal.SIGINT, self._old)  # type: ignore[arg-type]
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True

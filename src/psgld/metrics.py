@@ -1,0 +1,126 @@
+"""The metric D of the Langevin step: how far each coefficient moves.
+
+    x ← x + ε D ∘ ∇log p + ε τ Γ + sqrt(2 ε τ D) ∘ N(0, 1)
+
+D and Γ themselves are in the core (`step.hpp`) and in `reference.py`; here is when their frozen parts are
+refreshed, and which step sizes suit them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from .engines.threads import WEIGHT, H, ThreadedChain, W
+from .models import Hyper
+from .step_size import Decay, StepSize
+
+
+class Metric(ABC):
+    """A metric: its number in the core, when and how it is refreshed, its default step size."""
+
+    code: int
+
+    @abstractmethod
+    def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
+        """Take the frozen parts of D from the present state."""
+
+    @abstractmethod
+    def due(self, upkeep: int) -> bool:
+        """Return whether D is refreshed at this upkeep (1, 2, …), at the end of a cycle."""
+
+    @abstractmethod
+    def step_size(self, blocks: int, sparse: bool, tune: int, curvature: float) -> StepSize:
+        """Return the default step size of a run with `tune` iterations of burn-in.
+
+        `curvature` bounds the curvature of the log posterior along a coefficient, at the start.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class Identity(Metric):
+    """D = 1: the sampler of the paper. ε has units and must suit the fullest row."""
+
+    code = 0
+
+    def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
+        """Do nothing: D does not change."""
+
+    def due(self, upkeep: int) -> bool:
+        """Return False: D does not change."""
+        return False
+
+    def step_size(self, blocks: int, sparse: bool, tune: int, curvature: float) -> StepSize:
+        """Return a step that is stable on the fullest row, from the curvature at the start."""
+        # The curvature is that of a typical mean; entries with a small mean bend a hundred times more.
+        last = 0.01 / curvature
+        return Decay(3 * last, last, tune)
+
+
+@final
+@dataclass(frozen=True)
+class NonNegative(Metric):
+    """D = w / b, Γ = 1 / b, b_ik = Σ_j h_kj μ_ij^{β-1} / φ + λ over the row's observed columns.
+
+    With τ = 0 and ε = 1 the step is the multiplicative update, so ε has no units and one value suits all data.
+    """
+
+    code = 1
+
+    def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
+        """Take b from the present state: one pass over the data."""
+        chain.accumulate(WEIGHT)
+        chain.core.set_bound(W, hyper.row_rate)
+        chain.core.set_bound(H, hyper.col_rate)
+
+    def due(self, upkeep: int) -> bool:
+        """Return True for the first 30, then ever more rarely.
+
+        A pass costs as much as a cycle; and as the refreshes thin out, what a metric that follows the state does to
+        the target vanishes.
+        """
+        return upkeep <= 30 or int(np.log(upkeep) / _LOG_STEP) > int(np.log(upkeep - 1) / _LOG_STEP)
+
+    def step_size(self, blocks: int, sparse: bool, tune: int, curvature: float) -> StepSize:
+        """Return steps that fall from 0.5 to 0.1; to less where a part holds few of a row's entries."""
+        last = min(0.1, 0.4 / blocks) if sparse else 0.1
+        return Decay(5 * last, last, tune * 3 // 4)
+
+
+_LOG_STEP = np.log(1.1)
+
+
+@final
+@dataclass(frozen=True)
+class RealValued(Metric):
+    """D = 1 / (n_i q_k / φ + λ_k): n_i entries in the row, q_k the popularity-weighted mean of h_k²."""
+
+    code = 2
+
+    def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
+        """Take q from the present state: sums over the factors, cheap enough for every cycle."""
+        for which, other, rate in ((W, H, hyper.row_rate), (H, W, hyper.col_rate)):
+            weighted = chain.sums(other)[2]
+            chain.core.set_curvature(which, weighted / (size * hyper.phi), rate)
+
+    def due(self, upkeep: int) -> bool:
+        """Return True: q is cheap."""
+        return True
+
+    def step_size(self, blocks: int, sparse: bool, tune: int, curvature: float) -> StepSize:
+        """Return ε = 0.4 / B falling to 0.2 / B: beyond 0.4 / B the noise of the parts inflates the posterior."""
+        last = 0.2 / blocks if sparse else 0.1
+        return Decay(2 * last, last, tune * 3 // 4)
+
+
+METRICS: dict[str, Callable[[], Metric]] = {
+    "identity": Identity,
+    "non-negative": NonNegative,
+    "real-valued": RealValued,
+}
+"""Metrics by the names that `PSGLD(metric=…)` and the command line take."""

@@ -1,0 +1,78 @@
+"""A fixed set of observed entries at which a chain is watched.
+
+The log likelihood of all of V would cost more than the iterations between two draws. So it is taken over M entries
+and scaled by N / M: always the same entries, so that its changes are those of the state. M = N if V is small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data import Observations
+from .engines.threads import H, ThreadedChain, W
+from .models import Tweedie
+
+_FEWEST = 2048
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Probes:
+    """M of the N observed entries."""
+
+    rows: NDArray[np.int64]
+    cols: NDArray[np.int64]
+    values: NDArray[np.float64]
+    size: int
+    """N."""
+
+    @classmethod
+    def of(cls, data: Observations, entries_between_draws: int) -> Probes:
+        """Choose about one entry in a hundred of those that are read between two draws, but not too few."""
+        number = max(_FEWEST, entries_between_draws // 100)
+        rows, cols, values = data.sample_entries(min(number, data.size), seed=0)
+        order = np.random.default_rng(0).permutation(len(rows))  # so that the first few are a sample too
+        return cls(
+            np.asarray(rows, np.int64)[order],
+            np.asarray(cols, np.int64)[order],
+            np.asarray(values, np.float64)[order],
+            data.size,
+        )
+
+    def placed(self, blocks: ThreadedChain, shift: float) -> PlacedProbes:
+        """Return the same entries as a chain finds them."""
+        rows, cols = blocks.core.positions(W, self.rows), blocks.core.positions(H, self.cols)
+        return PlacedProbes(blocks, rows, cols, self.values - shift, self.size / max(len(self.rows), 1))
+
+
+@final
+class PlacedProbes:
+    """The probe entries of one chain."""
+
+    def __init__(
+        self,
+        blocks: ThreadedChain,
+        rows: NDArray[np.int64],
+        cols: NDArray[np.int64],
+        values: NDArray[np.float64],
+        scale: float,
+    ) -> None:
+        self.values = values
+        self._blocks, self._rows, self._cols, self._scale = blocks, rows, cols, scale
+        self._core_values: NDArray[Any] = values.astype(blocks.dtype)
+        self._normaliser: tuple[float, float] | None = None
+
+    def means(self, n: int | None = None) -> NDArray[Any]:
+        """Return μ at the (first n) probe entries."""
+        return self._blocks.core.mu(self._rows[:n], self._cols[:n])
+
+    def log_likelihood(self, likelihood: Tweedie, phi: float) -> float:
+        """Return (N / M) Σ log p(v | μ, φ) over the probe entries."""
+        if self._normaliser is None or self._normaliser[0] != phi:
+            self._normaliser = phi, float(np.sum(likelihood.log_normaliser(self.values, phi)))
+        kernel = self._blocks.core.log_kernel(self._core_values, self.means())
+        return self._scale * (kernel / phi + self._normaliser[1])

@@ -1,0 +1,96 @@
+"""Draws of all chains, in arrays that are made before sampling starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SamplingError
+from ..models import FactorModel
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Kept draws, dims (chain, draw, …). H is held as (…, J, K). Without `keep`, W and H have no draws.
+
+    Attributes
+    ----------
+    W, H : the factors.
+    row_bias, col_bias : the biases, or None.
+    row_rate, col_rate : rates or precisions of the components.
+    offset, phi : global offset and dispersion.
+    """
+
+    W: NDArray[Any]
+    H: NDArray[Any]
+    row_bias: NDArray[Any] | None
+    col_bias: NDArray[Any] | None
+    row_rate: NDArray[np.float64]
+    col_rate: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    phi: NDArray[np.float64]
+
+    @classmethod
+    def empty(
+        cls, chains: int, draws: int, shape: tuple[int, int], model: FactorModel, dtype: str, keep: bool
+    ) -> Draws:
+        """Make room for all draws, or say at once that there is none."""
+        kept = draws if keep else 0
+        itemsize = np.dtype(dtype).itemsize
+        _check_memory(chains * kept * sum(shape) * model.components * itemsize, chains, kept)
+        W, H = (np.empty((chains, kept, n, model.rank), dtype) for n in shape)
+        row_bias, col_bias = (np.empty((chains, kept, n), dtype) if model.bias else None for n in shape)
+        row_rate, col_rate = (np.empty((chains, draws, model.components)) for _ in shape)
+        offset, phi = (np.empty((chains, draws)) for _ in range(2))
+        return cls(W, H, row_bias, col_bias, row_rate, col_rate, offset, phi)
+
+    def record(self, chain: Any, number: int, draw: int) -> None:
+        """Copy the state of a chain."""
+        model, hyper = chain.setup.model, chain.hyper
+        self.row_rate[number, draw] = hyper.row_rate
+        self.col_rate[number, draw] = hyper.col_rate
+        self.offset[number, draw] = hyper.offset + chain.setup.shift
+        self.phi[number, draw] = hyper.phi
+        if self.W.shape[1] == 0:
+            return
+        if self.row_bias is None or self.col_bias is None:
+            chain.blocks.factor(0, out=self.W[number, draw])
+            chain.blocks.factor(1, out=self.H[number, draw])
+            return
+        w, h = chain.blocks.factor(0), chain.blocks.factor(1)
+        self.W[number, draw], self.row_bias[number, draw] = w[:, : model.rank], w[:, model.rank]
+        self.H[number, draw], self.col_bias[number, draw] = (
+            h[:, : model.rank],
+            h[:, model.rank + 1] - hyper.offset,
+        )
+
+    def part(self, chains: list[int], draws: int) -> Draws:
+        """Return the first draws of some of the chains."""
+        kept: dict[str, Any] = {n: None if a is None else a[chains, :draws] for n, a in vars(self).items()}
+        return Draws(**kept)
+
+
+def _check_memory(needed: int, chains: int, draws: int) -> None:
+    """Raise before sampling starts if the draws cannot fit."""
+    free = available_memory()
+    if free is not None and needed > 0.9 * free:
+        raise SamplingError(
+            f"{draws} draws of {chains} chains need {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free; "
+            "ask for fewer draws, a smaller rank, or keep=False with track=(rows, cols)"
+        )
+
+
+def available_memory() -> int | None:
+    """Return the bytes that can be allocated without swapping, where the system tells."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None

@@ -1,0 +1,41 @@
+"""Running mean and variance of μ at pairs given in advance, so that no draw of W or H need be kept."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engines.threads import H, W
+
+
+@final
+class RunningMoments:
+    """Welford's mean and sum of squares of μ_ij over the draws of a chain."""
+
+    def __init__(self, chain: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> None:
+        self._chain = chain
+        self._rows, self._cols = chain.blocks.core.positions(W, rows), chain.blocks.core.positions(H, cols)
+        self.count = 0
+        self.mean = np.zeros(len(rows))
+        self.squares = np.zeros(len(rows))
+        self.phi = 0.0  # running mean of the dispersion
+
+    def record(self) -> None:
+        """Take in the present state."""
+        mu = self._chain.blocks.core.mu(self._rows, self._cols).astype(np.float64) + self._chain.setup.shift
+        self.count += 1
+        delta = mu - self.mean
+        self.mean += delta / self.count
+        self.squares += delta * (mu - self.mean)
+        self.phi += (self._chain.hyper.phi - self.phi) / self.count
+
+    @staticmethod
+    def pooled(parts: list[RunningMoments]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the mean and sd over the draws of all chains."""
+        parts = [p for p in parts if p.count]
+        n = sum(p.count for p in parts)
+        mean = sum((p.count * p.mean for p in parts), np.zeros(len(parts[0].mean))) / n
+        squares = sum((p.squares + p.count * (p.mean - mean) ** 2 for p in parts), np.zeros(len(mean)))
+        return mean, np.sqrt(squares / max(n - 1, 1))

@@ -1,0 +1,46 @@
+"""The recorder of one chain: at each mark a row of the trace, and after burn-in a draw and the moments."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .draws import Draws
+from .moments import RunningMoments
+from .traces import Trace
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@final
+class Recorder:
+    """Keeps what a chain passes through."""
+
+    def __init__(self, chain: Any, number: int, draws: Draws, track: Pairs | None) -> None:
+        self.chain, self.number, self.draws = chain, number, draws
+        self.warmup, self.trace = Trace(), Trace()
+        self.moments = RunningMoments(chain, *track) if track is not None else None
+        self.kept = 0
+        self._divergences = 0
+
+    @property
+    def lp(self) -> float:
+        """The last log posterior that was recorded."""
+        rows = self.trace.lp or self.warmup.lp
+        return rows[-1] if rows else float("nan")
+
+    def record(self, keep: bool) -> None:
+        """Record the state, after making sure that it is sound; with `keep`, as a draw."""
+        chain = self.chain
+        chain.settle()
+        diverged = len(chain.divergences) > self._divergences
+        self._divergences = len(chain.divergences)
+        trace = self.trace if keep else self.warmup
+        trace.record(chain.iteration, chain.log_posterior(), chain.step_size, diverged)
+        if keep:
+            self.draws.record(chain, self.number, self.kept)
+            self.kept += 1
+            if self.moments is not None:
+                self.moments.record()

@@ -1,0 +1,31 @@
+"""Traces: the log posterior, step size and divergences along a chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@final
+@dataclass(eq=False)
+class Trace:
+    """One row a recorded iteration."""
+
+    iteration: list[int] = field(default_factory=list)
+    lp: list[float] = field(default_factory=list)
+    step_size: list[float] = field(default_factory=list)
+    diverging: list[bool] = field(default_factory=list)
+
+    def record(self, iteration: int, lp: float, step_size: float, diverging: bool) -> None:
+        """Add a row."""
+        self.iteration.append(iteration)
+        self.lp.append(lp)
+        self.step_size.append(step_size)
+        self.diverging.append(diverging)
+
+    def table(self) -> dict[str, NDArray[np.generic]]:
+        """Return the columns as arrays."""
+        return {name: np.asarray(column) for name, column in vars(self).items()}

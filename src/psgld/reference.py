@@ -1,0 +1,149 @@
+"""The whole update in plain NumPy: the specification that the compiled core is tested against.
+
+    x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} (v_ij - μ_ij) μ_ij^{β-2} y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ D) ∘ z
+
+for each row x of either factor, the y_j being the rows of the other; then x ← |x| where mirrored. From top to
+bottom: noise, likelihood, step, iteration. H is held as (J, K), so that one function moves both factors.
+Entries of V that were not observed are NaN; zeros, stored or not, are zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .partition import IntArray, Strips
+
+Array = NDArray[np.float64]
+Words = NDArray[np.uint64]  # of 32 bits, kept in 64 so that products fit
+Entrywise = Callable[[Array, Array, float], Array]
+
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+# -- noise: z is a function of (key, row, factor, component, iteration), whoever computes it -----------------
+
+
+def philox(counter: tuple[Words, Words, Words, Words], key: int) -> tuple[Words, Words, Words, Words]:
+    """Return the four words that Philox4x32-10 makes of each counter (Salmon, Moraes, Dror, Shaw 2011)."""
+    x0, x1, x2, x3 = counter
+    k0, k1 = np.uint64(key) & _LOW, np.uint64(key >> 32)
+    for _ in range(10):
+        a, b = x0 * np.uint64(0xD2511F53), x2 * np.uint64(0xCD9E8D57)
+        x0, x1, x2, x3 = (b >> np.uint64(32)) ^ x1 ^ k0, b & _LOW, (a >> np.uint64(32)) ^ x3 ^ k1, a & _LOW
+        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & _LOW, (k1 + np.uint64(0xBB67AE85)) & _LOW
+    return x0, x1, x2, x3
+
+
+def box_muller(a: Words, b: Words) -> tuple[Array, Array]:
+    """Return two normals ±sqrt(-2 ln u) (cos ω, sin ω) from two words.
+
+    31 bits of the first are u, rounded to float32 as in the core; of the second, one bit is the sign, 31 are
+    the angle -π/2 ≤ ω < π/2.
+    """
+    u = (a >> np.uint64(1)).astype(np.float32) * np.float32(2.0**-31) + np.float32(2.0**-32)
+    r = np.sqrt(-2.0 * np.log(u.astype(np.float64))) * np.where(b >> np.uint64(31), -1.0, 1.0)
+    omega = (b << np.uint64(1)).astype(np.uint32).view(np.int32) * (np.pi / 2.0**32)
+    return r * np.cos(omega), r * np.sin(omega)
+
+
+def noise(rows: IntArray, components: int, factor: int, t: int, key: int) -> Array:
+    """Return the standard normals (rows, components) of rows of a factor, 0 = W or 1 = H, at iteration t.
+
+    One counter, (row, factor · 2^31 + k div 4, t mod 2^32, t div 2^32), gives those of four components k.
+    """
+    quartets = np.arange(-(-components // 4)) + (factor << 31)
+    row, quartet = np.meshgrid(rows.astype(np.uint64), quartets.astype(np.uint64), indexing="ij")
+    low, high = (np.full_like(row, half) for half in (t % 2**32, t >> 32))
+    w0, w1, w2, w3 = philox((row, quartet, low, high), key)
+    z = np.stack([*box_muller(w0, w1), *box_muller(w2, w3)], axis=-1)
+    return np.asarray(z.reshape(len(rows), -1)[:, :components])
+
+
+# -- likelihood: Tweedie of power β --------------------------------------------------------------------------
+
+
+def score(v: Array, mu: Array, beta: float) -> Array:
+    """Return φ ∂ log p(v | μ) / ∂μ = (v - μ) μ^{β-2}."""
+    return np.asarray((v - mu) * mu ** (beta - 2.0))
+
+
+def weight(v: Array, mu: Array, beta: float) -> Array:
+    """Return μ^{β-1}, the negative part of the score."""
+    return np.asarray(mu ** (beta - 1.0))
+
+
+def gradients(
+    V: Array, W: Array, H: Array, beta: float, floor: float, e: Entrywise = score
+) -> tuple[Array, Array]:
+    """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H; μ is kept above `floor`."""
+    mu = W @ H.T if beta == 2.0 else np.maximum(W @ H.T, floor)
+    E = np.where(np.isnan(V), 0.0, e(V, mu, beta))
+    return E @ H, E.T @ W
+
+
+# -- step ----------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """How the rows x of a factor move. The metrics, from the numbers b of each coefficient:
+
+    identity      D = 1      Γ = 0      b = 1
+    non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk μ_ij^{β-1} / φ + λ_k
+    real-valued   D = 1/b    Γ = 0      b_ik = n_i q_k + λ_k; z times sqrt(1 - ε/2): if b is the curvature,
+                                        x is an AR(1) process, whose variance that makes exact
+    """
+
+    factor: int  # 0 = W, 1 = H
+    inverse: float  # the prior's score is inverse / x + linear - quadratic x
+    linear: Array
+    quadratic: Array
+    metric: str
+    b: Array  # (rows, K)
+    move: Array  # 0 for components that stay, else 1
+    mirror: bool
+    temperature: float  # τ
+    key: int
+
+
+def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule: Rule) -> Array:
+    """Return the given rows of a factor after iteration t; `gradient` is s/φ times that of the likelihood."""
+    b, tau, z = rule.b[rows], rule.temperature, noise(rows, x.shape[1], rule.factor, t, rule.key)
+    D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
+    total = gradient + rule.inverse / np.maximum(x, 1e-20) + rule.linear - rule.quadratic * x
+    heat = tau * (1.0 - 0.5 * min(epsilon, 1.0)) if rule.metric == "real-valued" else tau
+    moved = x + rule.move * (epsilon * (D * total + tau * Gamma) + np.sqrt(2.0 * epsilon * heat * D) * z)
+    return np.abs(moved) if rule.mirror else moved
+
+
+# -- iteration -----------------------------------------------------------------------------------------------
+
+
+def iterate(
+    V: Array,
+    W: Array,
+    H: Array,
+    rows: Strips,
+    cols: Strips,
+    part: int,
+    t: int,
+    epsilon: float,
+    scale: float,  # s/φ
+    likelihood: tuple[float, float],  # β, floor of μ
+    rules: tuple[Rule, Rule],
+) -> tuple[Array, Array]:
+    """Return (W, H) after iteration t on a part: the blocks (b, b + part mod B), which share no strip."""
+    W, H = W.copy(), H.copy()
+    for b in range(rows.number):
+        c = (b + part) % cols.number
+        i, j = (s.order[s.bounds[n] : s.bounds[n + 1]] for s, n in ((rows, b), (cols, c)))
+        gW, gH = gradients(V[np.ix_(i, j)], W[i], H[j], *likelihood)
+        W[i] = step(W[i], scale * gW, i, t, epsilon, rules[0])
+        H[j] = step(H[j], scale * gH, j, t, epsilon, rules[1])
+    return W, H

@@ -1,0 +1,54 @@
+"""The only loop. A generator: stopping early, progress and Ctrl-C are plain Python around it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+from .record import Recorder
+
+_SLICE = 0.1
+"""Seconds of compiled work between two looks at the outside world."""
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """`tune` iterations of burn-in, then `draws` draws, `thin` iterations apart."""
+
+    tune: int
+    draws: int
+    thin: int
+
+    @property
+    def iterations(self) -> int:
+        """The number of iterations in all."""
+        return self.tune + self.draws * self.thin
+
+    def marks(self) -> Iterator[tuple[int, bool]]:
+        """Yield the iterations at which something is recorded, and whether it is a draw."""
+        every = max(1, -(-self.tune // 100))
+        for t in range(every, self.tune + 1, every):
+            yield t, False
+        for d in range(1, self.draws + 1):
+            yield self.tune + d * self.thin, True
+
+
+def run(chain: Any, plan: Plan, recorder: Recorder) -> Iterator[int]:
+    """Run a chain to the end of the plan; yield the number of iterations just done, every tenth of a second or so."""
+    pace = 1.0  # iterations a slice
+    since, clock = 0, time.perf_counter()
+    for mark, keep in plan.marks():
+        while chain.iteration < mark:
+            n = min(mark - chain.iteration, max(1, int(pace)))
+            before = time.perf_counter()
+            chain.advance(n)
+            pace = min(4 * pace, max(1.0, n * _SLICE / max(time.perf_counter() - before, 1e-9)))
+            since += n
+            if time.perf_counter() - clock > _SLICE:
+                yield since
+                since, clock = 0, time.perf_counter()
+        recorder.record(keep)
+    yield since

@@ -1,0 +1,249 @@
+"""`psgld.sample`: data and a model in, a posterior out."""
+
+from __future__ import annotations
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .data import Observations, observations
+from .engines import Threads
+from .errors import ModelError, PsgldWarning, SamplingError
+from .interrupt import Interrupt
+from .models import FactorModel, guess
+from .posterior import Posterior, assemble
+from .probes import Probes
+from .progress import Meter, ProgressOption
+from .record import Draws, Recorder
+from .run import Plan, run
+from .samplers import PSGLD
+
+Seed = int | np.random.SeedSequence | np.random.Generator | None
+
+_TUNE_CYCLES, _THIN_CYCLES = 300, 2
+_LEAST_TUNE, _LEAST_THIN = 1000, 10
+_SIDE_BY_SIDE = 3e-4
+"""Seconds an iteration below which a chain cannot keep several cores busy, but several chains can."""
+
+
+def sample(
+    V: Any,
+    model: FactorModel | None = None,
+    *,
+    rank: int | None = None,
+    sampler: PSGLD | None = None,
+    engine: Threads | None = None,
+    draws: int = 200,
+    tune: int | None = None,
+    thin: int | None = None,
+    chains: int = 2,
+    seed: Seed = 0,
+    progress: ProgressOption = None,
+    track: tuple[ArrayLike, ArrayLike] | None = None,
+    keep: bool = True,
+) -> Posterior:
+    """Draw from the posterior p(W, H | V) of the factor model v_ij ~ p(· | Σ_k w_ik h_kj).
+
+    Parameters
+    ----------
+    V
+        An array (NaN = unobserved), a `scipy.sparse` matrix, a DataFrame of (row, column, value), a path, or
+        `Observations`.
+    model
+        A `FactorModel`; or leave it out, give `rank`, and the likelihood is guessed from the data (and said).
+    sampler
+        `PSGLD(…)`; its defaults suit the data.
+    engine
+        `Threads(n)`; all cores by default.
+    draws, tune, thin, chains
+        Kept draws per chain, `thin` iterations apart, after `tune` iterations. By default `tune` and `thin` are
+        several passes over the data.
+    seed
+        An int, a `SeedSequence` or a `Generator`. The same seed gives the same draws on any number of threads.
+    progress
+        True, False, None (a bar on a terminal) or a function of `Progress`.
+    track
+        Pairs (rows, cols), in labels if the data have them, whose mean and sd are followed while sampling
+        (`posterior.tracked`).
+    keep
+        Whether to keep the draws of W and H; without them only `track` and the traces are left.
+
+    Examples
+    --------
+    >>> import numpy as np, psgld
+    >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+    >>> post = psgld.sample(V, psgld.FactorModel(rank=2, likelihood="poisson"), draws=50)
+    >>> post.predict([0, 1], [3, 4]).mean.shape
+    (2,)
+
+    References
+    ----------
+    Şimşekli, Koptagel, Güldaş, Cemgil, Öztoprak, Birbil. Parallel Stochastic Gradient Markov Chain Monte Carlo for
+    Matrix Factorisation Models. 2015.
+    """
+    data = observations(V)
+    model = _model(model, rank, data)
+    data = _ready(data, model)
+    sampler, engine = sampler or PSGLD(), engine or Threads()
+    plan = _plan(draws, tune, thin, sampler.cycle(data))
+    _check_count("chains", chains, least=1)
+    room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
+    pairs = None if track is None else (data.row_index(track[0]), data.col_index(track[1]))
+
+    setup = sampler.prepare(data, model, engine, plan.tune)
+    probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
+    keys = _keys(seed, chains)
+    work = _Work(setup, plan, room, pairs, probes)
+    recorders, interrupted = _run_all(work, keys, engine, progress)
+    return assemble(setup, plan, room, recorders, pairs, keys, interrupted)
+
+
+def _plan(draws: int, tune: int | None, thin: int | None, cycle: int) -> Plan:
+    """Return how long to run; what was left out is counted in passes over the data."""
+    tune = max(_LEAST_TUNE, _TUNE_CYCLES * cycle) if tune is None else tune
+    thin = max(_LEAST_THIN, _THIN_CYCLES * cycle) if thin is None else thin
+    for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("thin", thin, 1)):
+        _check_count(name, value, least)
+    return Plan(int(tune), int(draws), int(thin))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What every chain of a run needs."""
+
+    setup: Any
+    plan: Plan
+    room: Draws
+    pairs: Any
+    probes: Probes
+
+
+def _run_all(
+    work: _Work, keys: list[int], engine: Threads, progress: ProgressOption
+) -> tuple[list[Recorder], bool]:
+    """Run the chains, one after the other or side by side, until done or interrupted."""
+    side_by_side = len(keys) > 1 and engine.workers > 1 and _seconds_an_iteration(work.setup) < _SIDE_BY_SIDE
+    own = engine.single() if side_by_side else engine
+    meter = Meter(progress, len(keys) * work.plan.iterations)
+    recorders: list[Recorder | None] = [None] * len(keys)
+    with Interrupt() as interrupt:
+
+        def one(number: int) -> None:
+            if interrupt.asked:
+                return
+            chain = work.setup.chain(keys[number], work.probes, own)
+            recorder = recorders[number] = Recorder(chain, number, work.room, work.pairs)
+            for n in run(chain, work.plan, recorder):
+                meter.update(n, recorder.lp, len(chain.divergences))
+                if interrupt.asked:
+                    return
+
+        try:
+            if side_by_side:
+                with ThreadPoolExecutor(engine.workers) as pool:
+                    list(pool.map(one, range(len(keys))))
+            else:
+                for number in range(len(keys)):
+                    one(number)
+        finally:
+            meter.close()
+    return [r for r in recorders if r is not None], interrupt.asked
+
+
+def _seconds_an_iteration(setup: Any) -> float:
+    """Return a rough time of an iteration on one core."""
+    rows, cols = setup.grid.shape
+    entry = 1.3e-10 if setup.data.is_sparse else 6e-11
+    return float(setup.model.components * (setup.data.stored / setup.cycle * entry + (rows + cols) * 9e-10))
+
+
+def _model(model: FactorModel | None, rank: int | None, data: Observations) -> FactorModel:
+    if model is not None:
+        if not isinstance(model, FactorModel):
+            raise ModelError(f"model must be FactorModel(rank=…, likelihood=…), got a {type(model).__name__}")
+        if rank is not None and rank != model.rank:
+            raise ModelError(f"rank = {rank!r} contradicts the model's {model.rank}; give one of them")
+        return model
+    if rank is None:
+        raise ModelError(
+            "a model or a rank is needed: psgld.sample(V, FactorModel(…)) or psgld.sample(V, rank=16)"
+        )
+    likelihood, reason = guess(data.sample_entries(100_000)[2])
+    chosen = FactorModel(rank, likelihood, bias=likelihood.beta == 2.0)
+    warnings.warn(
+        f"no model given: {likelihood.name} likelihood, because {reason}", PsgldWarning, stacklevel=3
+    )
+    return chosen
+
+
+def _ready(data: Observations, model: FactorModel) -> Observations:
+    """Check the values, and settle what absent entries mean."""
+    beta = model.likelihood.beta
+    model.check_values(data.values)
+    if (
+        data.is_sparse
+        and not data.absent_chosen
+        and beta == 1.0
+        and data.stored < data.shape[0] * data.shape[1]
+    ):
+        warnings.warn(
+            "a sparse matrix under a count likelihood: absent entries are taken as unobserved; say "
+            'Observations.from_sparse(V, absent="zero") if they are zeros, or absent="unobserved" if not',
+            PsgldWarning,
+            stacklevel=3,
+        )
+    if data.absent == "zero" and beta not in (1.0, 2.0):
+        return _filled(data, beta)
+    return data
+
+
+def _filled(data: Observations, beta: float) -> Observations:
+    """Return the data with the implicit zeros written out: only β = 1 and β = 2 can do without."""
+    if beta <= 0.0:
+        raise ModelError(
+            f'absent="zero" contradicts beta = {beta}, which needs values > 0; use absent="unobserved"'
+        )
+    cells = data.shape[0] * data.shape[1]
+    if cells > 250_000_000:
+        raise ModelError(
+            f'absent="zero" with beta = {beta} needs all {cells:,} cells in memory; at most 250,000,000 are; '
+            "use Poisson() or Gaussian(), which handle the zeros implicitly"
+        )
+    dense = np.zeros(data.shape, np.float32)
+    rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
+    dense[rows, data.indices] = data.values
+    filled = Observations.from_dense(dense)
+    return Observations(
+        filled.shape,
+        filled.dense,
+        None,
+        filled.stored,
+        row_labels=data.row_labels,
+        col_labels=data.col_labels,
+    )
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise SamplingError(f"{name} must be an integer >= {least}, got {value!r}")
+
+
+def _keys(seed: Seed, chains: int) -> list[int]:
+    """Return the 64-bit noise key of each chain."""
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**63))
+    if isinstance(seed, np.random.SeedSequence):
+        root = seed
+    else:
+        if seed is not None and (
+            isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0
+        ):
+            raise SamplingError(f"seed must be an integer >= 0, a SeedSequence or a Generator, got {seed!r}")
+        root = np.random.SeedSequence(None if seed is None else int(seed))
+    spawned = (np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, c)) for c in range(chains))
+    return [int(s.generate_state(1, np.uint64)[0]) for s in spawned]

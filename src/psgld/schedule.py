@@ -1,0 +1,73 @@
+"""Which part is visited at iteration t = 1, 2, …, and by how much its gradient is scaled.
+
+The scale is s = 1 / P(an entry is in the part), so that the average of s × (gradient of the part) over the
+schedule is the full gradient, exactly, also where parts differ in size.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Parts = NDArray[np.int32]
+Scales = NDArray[np.float64]
+
+
+class Schedule(ABC):
+    """An order of the parts."""
+
+    @abstractmethod
+    def parts(self, t: int, n: int, sizes: NDArray[np.int64], key: int) -> tuple[Parts, Scales]:
+        """Return the parts and scales of iterations t … t + n - 1.
+
+        `sizes` are the numbers of entries of the B parts; `key` is the chain's, for schedules that draw.
+        A plain function of t: a chain that is resumed or run in pieces visits the same parts.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class Cyclic(Schedule):
+    """Parts 0, 1, …, B - 1 round and round, each once a cycle: s = B. The ring of the paper."""
+
+    def parts(self, t: int, n: int, sizes: NDArray[np.int64], key: int) -> tuple[Parts, Scales]:
+        """Return the parts and scales of iterations t … t + n - 1."""
+        blocks = len(sizes)
+        return ((np.arange(t - 1, t - 1 + n)) % blocks).astype(np.int32), np.full(n, float(blocks))
+
+
+@final
+@dataclass(frozen=True)
+class Reshuffled(Schedule):
+    """All parts in a new random order each cycle: s = B."""
+
+    def parts(self, t: int, n: int, sizes: NDArray[np.int64], key: int) -> tuple[Parts, Scales]:
+        """Return the parts and scales of iterations t … t + n - 1."""
+        blocks = len(sizes)
+        cycles = range((t - 1) // blocks, (t - 2 + n) // blocks + 1)
+        orders = [_generator(key, cycle).permutation(blocks) for cycle in cycles]
+        first = (t - 1) % blocks
+        return np.concatenate(orders)[first : first + n].astype(np.int32), np.full(n, float(blocks))
+
+
+@final
+@dataclass(frozen=True)
+class Proportional(Schedule):
+    """Parts drawn independently with probability |Π| / N: s = N / |Π|."""
+
+    def parts(self, t: int, n: int, sizes: NDArray[np.int64], key: int) -> tuple[Parts, Scales]:
+        """Return the parts and scales of iterations t … t + n - 1."""
+        blocks, share = len(sizes), sizes / sizes.sum()
+        cycles = range((t - 1) // blocks, (t - 2 + n) // blocks + 1)
+        drawn = [_generator(key, cycle).choice(blocks, size=blocks, p=share) for cycle in cycles]
+        first = (t - 1) % blocks
+        parts = np.concatenate(drawn)[first : first + n].astype(np.int32)
+        return parts, 1.0 / share[parts]
+
+
+def _generator(key: int, cycle: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=[key, 1], counter=[cycle, 0, 0, 0]))

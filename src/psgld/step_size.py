@@ -1,0 +1,100 @@
+"""Step sizes: functions of the iterations t = 1, 2, … (an array), tabulated before the loop runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ModelError
+
+Array = NDArray[np.float64]
+StepSize = Callable[[Array], Array]
+
+
+@final
+@dataclass(frozen=True)
+class Constant:
+    """ε_t = ε."""
+
+    epsilon: float
+
+    def __call__(self, t: Array) -> Array:
+        """Return the step sizes at the iterations t."""
+        return np.full(len(t), float(self.epsilon))
+
+
+@final
+@dataclass(frozen=True)
+class Power:
+    """ε_t = (a / t)^b with b in (0.5, 1]: the paper's, Σε = ∞ and Σε² < ∞."""
+
+    a: float
+    b: float = 0.51
+
+    def __post_init__(self) -> None:
+        if not 0.5 < self.b <= 1:
+            raise ModelError(f"b must be in (0.5, 1], got {self.b!r}")
+
+    def __call__(self, t: Array) -> Array:
+        """Return the step sizes at the iterations t."""
+        return np.asarray((self.a / t) ** self.b)
+
+
+@final
+@dataclass(frozen=True)
+class Decay:
+    """From `first` down to `last`, geometrically over `over` iterations, then constant.
+
+    Large steps find the posterior, small ones sample it without bias.
+    """
+
+    first: float
+    last: float
+    over: int
+
+    def __call__(self, t: Array) -> Array:
+        """Return the step sizes at the iterations t."""
+        done = np.clip(t / max(self.over, 1), 0.0, 1.0)
+        return np.asarray(self.first * (self.last / self.first) ** done)
+
+
+@final
+@dataclass(frozen=True)
+class Cyclical:
+    """ε_t = ε/2 (cos(π (t mod L)/L) + 1): from ε to nearly 0, again and again, to visit several modes."""
+
+    epsilon: float
+    length: int
+
+    def __call__(self, t: Array) -> Array:
+        """Return the step sizes at the iterations t."""
+        phase = ((t - 1) % self.length) / self.length
+        return np.asarray(0.5 * self.epsilon * (np.cos(np.pi * phase) + 1.0))
+
+
+def as_step_size(step_size: float | StepSize) -> StepSize:
+    """Return a function of t from a number or a function."""
+    if callable(step_size):
+        return step_size
+    number = isinstance(step_size, int | float | np.number) and not isinstance(step_size, bool)
+    if not number or not 0 < step_size < np.inf:
+        raise ModelError(f"step_size must be a positive number or a function of t, got {step_size!r}")
+    return Constant(float(step_size))
+
+
+def tabulate(step_size: StepSize, t: int, n: int) -> Array:
+    """Return the step sizes of iterations t … t + n - 1, checked."""
+    steps = np.asarray(step_size(np.arange(t, t + n, dtype=np.float64)), dtype=np.float64)
+    if steps.shape != (n,):
+        raise ModelError(
+            f"the step size must give one value for each t: {n} expected, got shape {steps.shape}"
+        )
+    bad = ~(np.isfinite(steps) & (steps >= 0))
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        raise ModelError(f"the step size at t = {t + at} is {steps[at]}; it must be finite and >= 0")
+    return steps

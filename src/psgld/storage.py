@@ -1,0 +1,106 @@
+"""A posterior in one file: arrays in NumPy's `.npz`, everything else as JSON. Opening a file cannot run code."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+import zlib
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import DataError
+from .models import FactorModel
+from .posterior import Posterior, Tracked
+from .record import Draws
+
+_FORMAT = 1
+_DAMAGE = (
+    *(KeyError, ValueError, TypeError, IndexError, AttributeError, EOFError, OSError, MemoryError),
+    *(zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error),
+)
+"""What NumPy, zipfile and JSON raise on a file that is something else, cut off or tampered with."""
+
+_STATS = ("iteration", "lp", "step_size", "diverging")
+_DRAWS = ("W", "H", "row_bias", "col_bias", "row_rate", "col_rate", "offset", "phi")
+
+
+def save(posterior: Posterior, path: str | PathLike[str]) -> None:
+    """Write a posterior to `path`, all or nothing: first beside it, then renamed."""
+    header = {
+        "psgld": _FORMAT,
+        "model": posterior.model.to_dict(),
+        "shape": posterior.shape,
+        "settings": posterior.settings,
+    }
+    arrays: dict[str, Any] = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
+    arrays |= {f"draws/{n}": a for n, a in vars(posterior.draws).items() if a is not None}
+    arrays |= {f"sample_stats/{n}": a for n, a in posterior.sample_stats.items()}
+    arrays |= {f"warmup/{n}": a for n, a in posterior.warmup.items()}
+    for name in ("row_labels", "col_labels"):
+        if (labels := getattr(posterior, name)) is not None:
+            arrays[name] = labels
+    if posterior.tracked is not None:
+        arrays |= {f"tracked/{n}": a for n, a in vars(posterior.tracked).items()}
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with open(beside, "wb") as file:
+            np.savez(file, **arrays)
+        os.replace(beside, target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise DataError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def load(path: str | PathLike[str]) -> Posterior:
+    """Read a posterior that `Posterior.save` wrote."""
+    source = Path(path)
+    if not source.is_file():
+        raise DataError(f"no such file: {source}")
+    try:
+        with open(source, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop("header").tobytes())
+        if header["psgld"] > _FORMAT:
+            raise DataError(
+                f"{source} was written by a newer psgld (format {header['psgld']}); upgrade psgld"
+            )
+        return _rebuild(header, arrays)
+    except DataError:
+        raise
+    except _DAMAGE as error:
+        raise DataError(f"{source} is not a psgld posterior, or is damaged: {error}") from error
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
+    def group(name: str) -> dict[str, Any]:
+        return {key.removeprefix(f"{name}/"): a for key, a in arrays.items() if key.startswith(f"{name}/")}
+
+    draws, stats, tracked = group("draws"), group("sample_stats"), group("tracked")
+    model = FactorModel.from_dict(header["model"])
+    rows, cols = (int(n) for n in header["shape"])
+    expected = {"W": (rows, model.rank), "H": (cols, model.rank)}
+    for name, shape in expected.items():
+        if draws[name].ndim != 4 or draws[name].shape[2:] != shape:
+            raise DataError(
+                f"draws of {name} have shape {draws[name].shape}, expected (chain, draw, *{shape})"
+            )
+    for name in _STATS:
+        if stats[name].shape != draws["phi"].shape:
+            raise DataError(f"{name} has shape {stats[name].shape}, expected {draws['phi'].shape}")
+    kept: dict[str, Any] = {name: draws.get(name) if "bias" in name else draws[name] for name in _DRAWS}
+    return Posterior(
+        Draws(**kept),
+        model,
+        (rows, cols),
+        stats,
+        group("warmup"),
+        header["settings"],
+        arrays.get("row_labels"),
+        arrays.get("col_labels"),
+        Tracked(**tracked) if tracked else None,
+    )

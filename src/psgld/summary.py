@@ -1,0 +1,53 @@
+"""A readable account of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def summary(posterior: Any) -> str:
+    """Return what was sampled, how, and how it went, in a few lines."""
+    p, s = posterior, posterior.settings
+    rows, cols = p.shape
+    lp = p.sample_stats["lp"]
+    half = lp.shape[1] // 2
+    lines = [
+        f"Posterior of a rank-{p.model.rank} factorisation of a {rows:,} × {cols:,} matrix",
+        f"  likelihood     {p.model.likelihood!r}",
+        f"  priors         rows {p.model.row_prior!r}, columns {p.model.col_prior!r}"
+        + (", with biases" if p.model.bias else ""),
+        f"  observed       {s['entries']:,} entries",
+        f"  sampler        {s['sampler']['name']}, {s['blocks']} blocks, {s['metric']} metric",
+        f"  draws          {p.chains} chains × {lp.shape[1]}, {s['thin']} iterations apart, after {s['tune']}",
+        f"  dispersion φ   {_interval(p.draws.phi)}",
+    ]
+    if p.model.bias:
+        lines.append(f"  offset         {_interval(p.draws.offset)}")
+    lines.append(
+        f"  log posterior  {lp.mean():,.6g} ± {lp.std():.3g}"
+        + (f" (likelihood from {s['lp_entries']:,} entries)" if s["lp_entries"] < s["entries"] else "")
+    )
+    lines.append(f"  step size      {p.sample_stats['step_size'][:, -1].mean():.4g} at the end")
+    lines += [f"  {note}" for note in _notes(p, lp, half)]
+    return "\n".join(lines)
+
+
+def _notes(p: Any, lp: Any, half: int) -> list[str]:
+    """Return what deserves attention, in plain words."""
+    notes = []
+    if p.divergences:
+        notes.append(f"! a chain ran away {p.divergences} times; it was set back and its step size halved")
+    if p.interrupted:
+        notes.append("! sampling was interrupted: these are the draws made until then")
+    if half >= 5:
+        drift = abs(lp[:, half:].mean() - lp[:, :half].mean()) / (lp.std(axis=1).mean() + 1e-300)
+        if drift > 1.0:
+            notes.append("! the log posterior still drifts: give more tune iterations")
+    return notes or ["no divergences; the log posterior is level"]
+
+
+def _interval(x: Any) -> str:
+    low, high = np.quantile(x, [0.05, 0.95])
+    return f"{x.mean():.4g}" if low == high else f"{x.mean():.4g} (90 %: {low:.4g} to {high:.4g})"

@@ -1,0 +1,392 @@
+"""The command line, from the outside: what it prints, writes and returns."""
+
+import csv
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import psgld
+from psgld.cli import main
+from psgld.datasets import ratings, synthetic
+
+QUICK = ["--rank", "2", "--draws", "10", "--tune", "60", "--thin", "2", "--chains", "1"]
+
+
+def write(path, header, *columns):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        if header:
+            writer.writerow(header)
+        writer.writerows(zip(*columns, strict=True))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A directory with ratings, held-out ratings, and a posterior."""
+    out = tmp_path_factory.mktemp("cli")
+    data = ratings(users=60, items=40, entries=900, rank=2)
+    rows, cols, values = data.V.entries(np.arange(data.V.stored))
+    labels = data.V.row_labels[rows], data.V.col_labels[cols]
+    write(out / "train.csv", ["user", "item", "rating"], *labels, values)
+    known = np.isin(data.test[0], labels[0]) & np.isin(data.test[1], labels[1])
+    write(out / "test.csv", ["user", "item", "rating"], *(column[known] for column in data.test))
+    assert (
+        main(["fit", str(out / "train.csv"), "-o", str(out / "run.npz"), *QUICK, "--chains", "2", "-q"]) == 0
+    )
+    return out
+
+
+def fails(capsys, argv, *words):
+    """The command ends with code 2 and one line on stderr that has these words."""
+    try:
+        code = main([str(word) for word in argv])
+    except SystemExit as stop:
+        code = stop.code
+    out, err = capsys.readouterr()
+    assert code == 2 and out == ""
+    err = "".join(line for line in err.splitlines(True) if not line.startswith("psgld: note: "))
+    assert err.startswith("psgld: error: ") and err.count("\n") == 1
+    for word in words:
+        assert word in err
+    return err
+
+
+# -- fit
+
+
+def test_fit_says_what_it_guesses_and_saves(work, tmp_path, capsys):
+    run = tmp_path / "run.npz"
+    assert main(["fit", str(work / "train.csv"), "-o", str(run), *QUICK]) == 0
+    out, err = capsys.readouterr()
+    assert "note: gaussian likelihood, because the values look like ratings" in err
+    assert f"saved to {run}" in err and "Warning" not in err
+    post = psgld.load(run)
+    assert out.strip() == post.summary()
+    assert post.model.bias and post.model.rank == 2 and post.row_labels[0].startswith("user-")
+
+
+def test_fit_is_sample(work, tmp_path):
+    run = tmp_path / "run.npz"
+    options = ["--seed", "7", "--blocks", "3", "--threads", "1", "--no-bias", "--step-size", "0.05"]
+    options += ["--metric", "identity", "--dtype", "float64", "--likelihood", "gaussian"]
+    assert main(["fit", str(work / "train.csv"), "-o", str(run), *QUICK, *options, "-q"]) == 0
+    same = psgld.sample(
+        psgld.Observations.from_file(work / "train.csv"),
+        psgld.FactorModel(2, "gaussian"),
+        sampler=psgld.PSGLD(blocks=3, step_size=0.05, metric="identity", dtype="float64"),
+        draws=10,
+        tune=60,
+        thin=2,
+        chains=1,
+        seed=7,
+    )
+    np.testing.assert_array_equal(psgld.load(run).W, same.W)
+
+
+def test_fit_json(work, tmp_path, capsys):
+    run = tmp_path / "run.npz"
+    assert main(["fit", str(work / "train.csv"), "-o", str(run), *QUICK, "--json", "-q"]) == 0
+    out, err = capsys.readouterr()
+    record = json.loads(out)
+    assert err == "" and record["draws"] == 10 and record["model"]["likelihood"]["name"] == "gaussian"
+    assert record["interrupted"] is False and record["output"] == str(run)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "gamma", "compound-poisson", "inverse-gaussian"])
+def test_fit_dense(likelihood, tmp_path):
+    np.save(tmp_path / "V.npy", synthetic(12, 10, 2, likelihood).V.dense)
+    options = ["--likelihood", likelihood, *QUICK, "-q"]
+    assert main(["fit", str(tmp_path / "V.npy"), "-o", str(tmp_path / "run.npz"), *options]) == 0
+    assert not psgld.load(tmp_path / "run.npz").model.bias
+
+
+def test_fit_columns_absent_duplicates(tmp_path, capsys):
+    file = write(tmp_path / "t.csv", ["n", "word", "doc"], [1, 4, 2, 3], ["a", "a", "b", "a"], [7, 7, 9, 8])
+    argv = ["fit", file, "-o", tmp_path / "r.npz", *QUICK, "--value", "n", "--row", "doc", "--col", "1"]
+    argv += ["--absent", "zero", "--likelihood", "poisson"]
+    fails(capsys, argv, "1 duplicate(s), for example at row 7, column 'a'")
+    assert main([str(word) for word in [*argv, "--duplicates", "sum", "-q"]]) == 0
+    post = psgld.load(tmp_path / "r.npz")
+    assert post.shape == (3, 2) and post.settings["entries"] == 6
+
+
+def test_warnings_are_notes(tmp_path, capsys):
+    file = write(tmp_path / "t.csv", None, [0, 1, 2, 2], [0, 1, 0, 1], [3, 0, 1, 9])
+    argv = ["fit", file, "-o", str(tmp_path / "r.npz"), *QUICK, "--likelihood", "poisson"]
+    assert main(argv) == 0
+    err = capsys.readouterr().err.splitlines()
+    assert err[0].startswith("psgld: note: a sparse matrix under a count likelihood") and len(err) == 2
+    assert main([*argv, "-q"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_fit_errors(work, tmp_path, capsys):
+    run, train = tmp_path / "run.npz", work / "train.csv"
+    fails(capsys, ["fit", tmp_path / "no.csv", "-o", run, *QUICK], "no such file", "no.csv")
+    fails(capsys, ["fit", train, "-o", run, *QUICK, "--rank", "0"], "rank must be an integer from 1", "got 0")
+    fails(capsys, ["fit", train, "-o", run, *QUICK, "--rank", "x"], "--rank", "psgld fit --help")
+    fails(capsys, ["fit", train, "-o", run, *QUICK, "--likelihood", "normal"], "'normal'", "inverse-gaussian")
+    fails(capsys, ["fit", train, "-o", run, *QUICK, "--draws", "0"], "draws must be an integer >= 1")
+    fails(capsys, ["fit", train, "-o", run, *QUICK, "--threads", "0"], "threads must be")
+    fails(capsys, ["fit", train, "-o", run, *QUICK, "--step-size", "-1"], "step_size must be")
+    fails(capsys, ["fit", train, "-o", run, *QUICK, "--value", "stars"], "no column 'stars'")
+    fails(capsys, ["fit", train, "-o", run, *QUICK, "--bias", "--likelihood", "poisson"], "bias")
+    fails(capsys, ["fit", train, *QUICK], "-o/--output")
+    assert not run.exists()
+
+
+def test_a_bad_line_is_named(tmp_path, capsys):
+    file = write(tmp_path / "bad.csv", ["u", "i", "v"], ["a", "b", "c"], ["x", "y", "z"], [1, "many", 3])
+    fails(capsys, ["fit", file, "-o", tmp_path / "r.npz", *QUICK], "bad.csv, line 3", "'many'")
+
+
+@pytest.mark.parametrize("where", ["missing/run.npz", "file/run.npz", "", "/proc/run.npz"])
+def test_output_is_checked_first(where, work, tmp_path, capsys, monkeypatch):
+    if where.startswith("/proc") and not sys.platform.startswith("linux"):
+        pytest.skip("no /proc")
+    monkeypatch.setattr("psgld.data.read_file", lambda *_: pytest.fail("read before the check"))
+    (tmp_path / "file").touch()
+    fails(capsys, ["fit", work / "train.csv", "-o", tmp_path / where, *QUICK], "cannot write")
+
+
+def test_a_full_disk_is_foreseen(work, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
+    fails(capsys, ["fit", work / "train.csv", "-o", tmp_path / "r.npz", *QUICK, "-q"], "GiB are free")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "not enough memory"),
+        (PermissionError(13, "Permission denied", "x.npz"), "x.npz: Permission denied"),
+        (psgld.DataError("several\nlines"), "several lines"),
+    ],
+)
+def test_other_failures_are_one_line(error, words, work, tmp_path, capsys, monkeypatch):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(psgld.Posterior, "save", fail)
+    fails(capsys, ["fit", work / "train.csv", "-o", tmp_path / "r.npz", *QUICK, "-q"], words)
+
+
+# -- predict
+
+
+def table(text):
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_predict(work, tmp_path, capsys):
+    users, items = ["user-1", "user-2", "user-1"], ["item-3", "item-1", "item-3"]
+    pairs = write(tmp_path / "pairs.csv", ["user", "item"], users, items)
+    assert main(["predict", str(work / "run.npz"), pairs, "--level", "0.5"]) == 0
+    out, err = capsys.readouterr()
+    got = table(out)
+    assert err == "" and list(got[0]) == ["row", "column", "mean", "sd", "low", "high"]
+    assert [line["row"] for line in got] == users and [line["column"] for line in got] == items
+    prediction = psgld.load(work / "run.npz").predict(users, items)
+    low, high = prediction.interval(0.5)
+    for name, expected in zip(
+        ("mean", "sd", "low", "high"), (prediction.mean, prediction.sd, low, high), strict=True
+    ):
+        np.testing.assert_allclose([float(line[name]) for line in got], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user-1,item-3\nuser-2,item-1\n",
+        "row,column\nuser-1,item-3\n\nuser-2,item-1",
+        "item_id\trow\tx\nitem-3\tuser-1\t5\nitem-1\tuser-2\t\n",
+        "userId::itemId::rating\nuser-1::item-3::5\nuser-2::item-1::4\n",
+        "user-1 item-3\nuser-2   item-1\n",
+        '"user-1";"item-3"\n"user-2";"item-1"\n',
+    ],
+)
+def test_forms_of_pairs(text, work, tmp_path, capsys):
+    (tmp_path / "pairs.txt").write_text(text)
+    options = ["--row", "row", "--col", "item_id"] if "item_id" in text else []
+    assert main(["predict", str(work / "run.npz"), str(tmp_path / "pairs.txt"), *options]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and [(line["row"], line["column"]) for line in table(out)] == [
+        ("user-1", "item-3"),
+        ("user-2", "item-1"),
+    ]
+
+
+def test_predict_to_a_file_from_held_out_entries(work, tmp_path, capsys):
+    target = tmp_path / "predictions.csv"
+    assert main(["predict", str(work / "run.npz"), str(work / "test.csv"), "-o", str(target)]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert len(table(target.read_text())) == len((work / "test.csv").read_text().splitlines()) - 1
+
+
+def test_integer_labels(tmp_path, capsys):
+    rows, cols = np.divmod(np.arange(40), 8)
+    file = write(tmp_path / "t.csv", None, rows + 101, cols, rows + cols + 1.5)
+    assert main(["fit", file, "-o", str(tmp_path / "r.npz"), *QUICK, "-q"]) == 0
+    pairs = write(tmp_path / "p.csv", None, [101, 105], [0, 7])
+    assert main(["predict", str(tmp_path / "r.npz"), pairs]) == 0
+    assert [line["row"] for line in table(capsys.readouterr().out)] == ["101", "105"]
+    pairs = write(tmp_path / "p.csv", None, [0, 105], [0, 7])
+    fails(capsys, ["predict", tmp_path / "r.npz", pairs], "1 unknown row label(s): '0'")
+
+
+def test_unknown_labels(work, tmp_path, capsys):
+    run = work / "run.npz"
+    pairs = write(
+        tmp_path / "p.csv", ["user", "item"], ["user-1", "bob", "user-2"], ["item-3", "item-1", "soap"]
+    )
+    fails(capsys, ["predict", run, pairs], "'bob'", "'soap'", "--skip-unknown")
+    assert main(["predict", str(run), pairs, "--skip-unknown"]) == 0
+    out, err = capsys.readouterr()
+    assert len(table(out)) == 1 and "2 of 3 pairs left out" in err
+    pairs = write(tmp_path / "p.csv", ["user", "item"], ["bob"], ["item-1"])
+    fails(capsys, ["predict", run, pairs, "--skip-unknown"], "none of the 1 pairs")
+
+
+def test_a_surprising_header_is_mentioned(work, tmp_path, capsys):
+    pairs = write(tmp_path / "p.csv", None, ["user-777", "user-1"], ["item-777", "item-3"])
+    assert main(["predict", str(work / "run.npz"), pairs]) == 0
+    assert "line 1: taken as a header" in capsys.readouterr().err
+
+
+def test_predict_errors(work, tmp_path, capsys):
+    run, pairs = work / "run.npz", tmp_path / "p.csv"
+    fails(capsys, ["predict", run, pairs], "no such file", "p.csv")
+    pairs.write_text("\n")
+    fails(capsys, ["predict", run, pairs], "empty")
+    pairs.write_text("user,item\n")
+    fails(capsys, ["predict", run, pairs], "no pairs")
+    pairs.write_text("user,item\nuser-1,item-3\nuser-2,\n")
+    fails(capsys, ["predict", run, pairs], "p.csv, line 3")
+    pairs.write_text("user\nuser-1\n")
+    fails(capsys, ["predict", run, pairs], "a row and a column are needed")
+    pairs.write_bytes(b"user-1,\xff\xfe\n")
+    fails(capsys, ["predict", run, pairs], "not UTF-8")
+    pairs.write_text("user-1,item-3\n")
+    fails(capsys, ["predict", run, pairs, "--level", "90"], "between 0 and 1", "'90'")
+    fails(capsys, ["predict", run, pairs, "--col", "thing"], "no column 'thing'")
+    fails(capsys, ["predict", run, pairs, "-o", tmp_path / "no" / "x.csv"], "cannot write")
+
+
+def test_damaged_runs(work, tmp_path, capsys):
+    whole = (work / "run.npz").read_bytes()
+    for content in (whole[: len(whole) // 2], b"", b"hello", whole[:-30]):
+        (tmp_path / "run.npz").write_bytes(content)
+        fails(capsys, ["summary", tmp_path / "run.npz"], "not a psgld posterior, or is damaged")
+    fails(capsys, ["summary", tmp_path / "no.npz"], "no such file")
+
+
+# -- evaluate, summary, doctor, demo
+
+
+def test_evaluate(work, capsys):
+    argv = ["evaluate", str(work / "run.npz"), str(work / "test.csv")]
+    assert main([*argv, "--json", "--level", "0.8"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    test = table((work / "test.csv").read_text())
+    values = np.array([float(line["rating"]) for line in test])
+    prediction = psgld.load(work / "run.npz").predict([t["user"] for t in test], [t["item"] for t in test])
+    assert scores["entries"] == len(values) and scores["level"] == 0.8
+    assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((values - prediction.mean) ** 2)))
+    assert scores["mae"] == pytest.approx(np.mean(np.abs(values - prediction.mean)))
+    assert scores["log_density"] == pytest.approx(prediction.log_density(values).mean())
+    assert scores["baseline_rmse"] == pytest.approx(values.std()) and 0.5 < scores["coverage"] <= 1
+    assert main(argv) == 0
+    assert "RMSE" in capsys.readouterr().out
+
+
+def test_evaluate_errors(work, tmp_path, capsys):
+    test = write(tmp_path / "t.csv", None, ["user-1", "bob"], ["item-3", "item-3"], [4, 5])
+    fails(capsys, ["evaluate", work / "run.npz", test], "'bob'")
+    assert main(["evaluate", str(work / "run.npz"), test, "--skip-unknown", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["entries"] == 1
+    twice = write(tmp_path / "t.csv", None, ["user-1", "user-1"], ["item-3", "item-3"], [4, 5])
+    assert main(["evaluate", str(work / "run.npz"), twice, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["entries"] == 2
+
+
+def test_summary(work, capsys):
+    assert main(["summary", str(work / "run.npz")]) == 0
+    assert "rank-2" in capsys.readouterr().out
+    assert main(["summary", str(work / "run.npz"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["chains"] == 2
+
+
+def test_doctor(capsys):
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "self-check    ok" in out and "million entries a second" in out
+    assert main(["doctor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["check"]["ok"] and report["cores"] >= 1 and report["instruction_set"]
+    assert set(report["required"]) == {"numpy", "scipy", "tqdm"}
+
+
+def test_doctor_names_what_is_missing(capsys, monkeypatch):
+    monkeypatch.setattr("psgld.doctor.installed", lambda name: None)
+    monkeypatch.setattr("psgld.doctor.check", lambda: {"ok": False, "problem": "broken"})
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "not installed (optional, for pictures)" in out and "FAILED: broken" in out
+
+
+def test_demo(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "tour"
+    assert main(["demo", "--small", "-o", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert {"demo.npz", "demo.png", "train.csv", "test.csv"} == {path.name for path in out.iterdir()}
+    assert "RMSE" in text and "90%" in text
+    commands = [line.split()[1:] for line in text.splitlines() if line.strip().startswith("psgld ")]
+    assert [words[0] for words in commands] == ["summary", "evaluate", "predict", "fit"]
+    for words in commands:
+        words = [*words[: words.index("|")], "--skip-unknown"] if "|" in words else words
+        assert main(words) == 0, words
+    capsys.readouterr()
+    fails(capsys, ["demo", "--small", "-o", out / "demo.npz"], "demo.npz")
+
+
+def test_demo_without_matplotlib(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main(["demo", "--small", "-o", str(tmp_path)]) == 0
+    assert "matplotlib is not installed" in capsys.readouterr().out
+    assert (tmp_path / "demo.npz").exists() and not (tmp_path / "demo.png").exists()
+
+
+# -- help, version, pipes
+
+
+@pytest.mark.parametrize("command", ["demo", "fit", "predict", "evaluate", "summary", "doctor"])
+def test_each_help_has_an_example(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0 and f"Example:\n  psgld {command}" in capsys.readouterr().out
+
+
+def test_version_and_no_command(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0 and capsys.readouterr().out.strip() == f"psgld {psgld.__version__}"
+    assert main([]) == 2
+    assert "psgld demo" in capsys.readouterr().out
+
+
+def test_unknown_command(capsys):
+    fails(capsys, ["fti"], "fti")
+
+
+def test_a_closed_pipe_is_no_error(work):
+    pairs = work / "many.csv"
+    pairs.write_text("user-1,item-3\n" * 20_000)
+    script = f"{sys.executable} -m psgld predict {work / 'run.npz'} {pairs} | head -n 1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "row,column,mean,sd,low,high\n" and done.stderr == ""

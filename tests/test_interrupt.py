@@ -1,0 +1,109 @@
+"""Ctrl-C: the draws so far are kept, and it does not take long."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import psgld
+
+PATIENCE = 4.0  # seconds; one is the aim, the rest is for busy machines
+
+SAMPLE = """
+import sys, numpy as np, psgld
+V = np.random.default_rng(0).poisson(4.0, size=(40, 30))
+tune, chains = int(sys.argv[1]), int(sys.argv[2])
+
+def watch(progress):
+    if progress.done > int(sys.argv[3]):
+        print("ready", flush=True)
+
+try:
+    post = psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=200_000, tune=tune, thin=50, chains=chains,
+                        progress=watch, engine=psgld.Threads(2))
+except KeyboardInterrupt as stop:
+    print("stopped", stop)
+else:
+    print("kept", post.interrupted, post.W.shape[1], np.isfinite(post.W).all(), post.chains,
+          post.W.shape[1] == post.sample_stats["lp"].shape[1])
+"""
+
+FIT = """
+import sys
+import psgld.cli
+module = sys.modules["psgld.sample"]
+usual = module.sample
+
+def sample(*args, **options):
+    options["progress"] = lambda progress: progress.done > 0 and print("ready", flush=True)
+    return usual(*args, **options)
+
+module.sample = sample
+sys.exit(psgld.cli.main(sys.argv[1:]))
+"""
+
+
+def interrupt(script, *argv):
+    """Run a script, send SIGINT when it is ready; return (code, rest of stdout, stderr, seconds)."""
+    command = [sys.executable, "-c", script, *map(str, argv)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline().strip() == "ready", process.stderr.read()
+        start = time.perf_counter()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        seconds = time.perf_counter() - start
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode, out.replace("ready\n", ""), err, seconds
+
+
+@pytest.mark.parametrize("chains", [1, 2])
+def test_draws_so_far_are_kept(chains):
+    code, out, err, seconds = interrupt(SAMPLE, 100, chains, 5000)
+    words = out.split()
+    assert code == 0 and err == "" and seconds < PATIENCE
+    assert words[:2] == ["kept", "True"] and 0 < int(words[2]) < 200_000 and words[3] == "True"
+    assert 1 <= int(words[4]) <= chains and words[5] == "True"
+
+
+def test_during_burn_in_there_is_nothing_to_keep():
+    code, out, err, seconds = interrupt(SAMPLE, 10**9, 1, 0)
+    assert code == 0 and err == "" and seconds < PATIENCE
+    assert out.startswith("stopped") and "burn-in" in out
+
+
+@pytest.fixture
+def counts(tmp_path):
+    np.save(tmp_path / "V.npy", np.random.default_rng(0).poisson(4.0, size=(40, 30)).astype(float))
+    return tmp_path / "V.npy"
+
+
+def fit(counts, run, tune):
+    options = ["--rank", 2, "--likelihood", "poisson", "--draws", 200_000, "--tune", tune, "--chains", 1]
+    return interrupt(FIT, "fit", counts, "-o", run, *options, "--thin", 50)
+
+
+def test_the_command_saves_and_returns_130(counts, tmp_path):
+    code, out, err, seconds = fit(counts, tmp_path / "run.npz", tune=0)
+    assert code == 130 and seconds < PATIENCE
+    assert err.count("\n") == 1 and err.startswith("psgld: interrupted: 1 chain(s) × ")
+    post = psgld.load(tmp_path / "run.npz")
+    assert post.interrupted and 0 < post.W.shape[1] < 200_000 and "interrupted" in out
+
+
+def test_the_command_during_burn_in(counts, tmp_path):
+    code, out, err, seconds = fit(counts, tmp_path / "run.npz", tune=10**9)
+    assert code == 130 and seconds < PATIENCE and out == ""
+    assert err.count("\n") == 1 and "nothing was saved" in err and not (tmp_path / "run.npz").exists()
+
+
+def test_the_old_handler_comes_back():
+    before = signal.getsignal(signal.SIGINT)
+    V = np.random.default_rng(0).poisson(4.0, size=(6, 5))
+    psgld.sample(V, psgld.FactorModel(1, "poisson"), draws=2, tune=2, progress=False)
+    assert signal.getsignal(signal.SIGINT) is before

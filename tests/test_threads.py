@@ -1,0 +1,216 @@
+"""One chain, whatever runs it: the same bits on any number of threads, side by side or in turn, in pieces."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import psgld
+from psgld import PSGLD, FactorModel, Observations, Threads
+from psgld.engines.threads import SCORE, H, W
+from psgld.probes import Probes
+from psgld.samplers import psgld as sampler_module
+
+ARRAYS = ("W", "H", "row_bias", "col_bias", "row_rate", "col_rate", "offset", "phi")
+
+
+def counts(rows, cols, density=None, seed=0):
+    rng = np.random.default_rng(seed)
+    V = rng.poisson(rng.gamma(2.0, size=(rows, 4)) @ rng.gamma(2.0, 0.3, size=(4, cols))).astype(np.float64)
+    return V if density is None else V * (rng.random(V.shape) < density)
+
+
+def dense_counts():
+    return counts(60, 45), FactorModel(3, "poisson"), PSGLD(blocks=3)
+
+
+def large_dense_counts():
+    """Blocks of 600 × 500 cost 8 · 600 + 600 · 500 / 8 entries, which makes two chunks."""
+    return counts(1200, 1000), FactorModel(5, "poisson"), PSGLD(blocks=2)
+
+
+def ratings():
+    """A sparse Gaussian matrix, everything learnt; its one block of 100,000 entries is cut into chunks."""
+    rng = np.random.default_rng(1)
+    i, j = np.nonzero(rng.random((700, 600)) < 0.25)
+    v = 3.5 + rng.normal(size=700)[i] + rng.normal(size=600)[j] + rng.normal(size=len(i))
+    data = Observations.from_coo(i, j, v, (700, 600), absent="unobserved")
+    return data, FactorModel(4, "gaussian", bias=True), PSGLD(blocks=1)
+
+
+def words():
+    """Sparse counts whose absent entries are zeros; more columns than rows."""
+    from scipy.sparse import csr_array
+
+    V = csr_array(counts(300, 900, 0.3, seed=2))
+    data = Observations.from_sparse(V, absent="zero")
+    return data, FactorModel(6, "poisson"), PSGLD(blocks=2, schedule=psgld.Reshuffled(), dtype="float64")
+
+
+def zero_gaussian():
+    V, _, _ = words()
+    return V, FactorModel(3, psgld.Gaussian()), PSGLD(blocks=2)
+
+
+def gamma_values():
+    rng = np.random.default_rng(3)
+    V = rng.gamma(2.0, size=(40, 90))
+    V[rng.random(V.shape) < 0.1] = np.nan
+    return V, FactorModel(2, "gamma", psgld.GammaPrior(0.8)), PSGLD(blocks=4, schedule=psgld.Proportional())
+
+
+CASES = [dense_counts, large_dense_counts, ratings, words, zero_gaussian, gamma_values]
+
+
+def draw(case, threads=1, **changes):
+    V, model, sampler = case()
+    settings = {"draws": 4, "tune": 10, "thin": 3, "chains": 1, "seed": 5, "progress": False, **changes}
+    return psgld.sample(V, model, sampler=sampler, engine=Threads(threads), **settings)
+
+
+def assert_same(one, other):
+    for name in ARRAYS:
+        a, b = getattr(one.draws, name), getattr(other.draws, name)
+        assert (a is None) == (b is None), name
+        if a is not None:
+            np.testing.assert_array_equal(a, b, err_msg=name)
+    for name, trace in one.sample_stats.items():
+        np.testing.assert_array_equal(trace, other.sample_stats[name], err_msg=name)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_any_number_of_threads(case):
+    one = draw(case)
+    assert np.isfinite(one.draws.W).all()
+    assert np.ptp(one.draws.W, axis=1).min() > 0  # it moves
+    for threads in (2, 3, 7):
+        assert_same(one, draw(case, threads))
+
+
+@pytest.mark.parametrize("case", [dense_counts, ratings, words])
+def test_side_by_side_or_in_turn(case, monkeypatch):
+    module = sys.modules["psgld.sample"]  # `psgld.sample` is the function
+    monkeypatch.setattr(module, "_SIDE_BY_SIDE", 0.0)
+    turn = draw(case, threads=2, chains=3)
+    monkeypatch.setattr(module, "_SIDE_BY_SIDE", np.inf)
+    assert_same(turn, draw(case, threads=2, chains=3))
+    assert not np.array_equal(turn.draws.W[0], turn.draws.W[1])
+    # A chain does not depend on how many others there are.
+    np.testing.assert_array_equal(turn.draws.W[:1], draw(case).draws.W)
+
+
+def test_seeds():
+    one, again, other = (draw(dense_counts, seed=s) for s in (5, 5, 6))
+    assert_same(one, again)
+    assert not np.array_equal(one.draws.W, other.draws.W)
+    sequence = draw(dense_counts, seed=np.random.SeedSequence(5))
+    assert_same(one, sequence)
+
+
+def chain_of(case, key=7):
+    V, model, sampler = case()
+    data = psgld.observations(V)
+    setup = sampler.prepare(data, model, Threads(2), tune=20)
+    return setup.chain(key, Probes.of(data, 10_000))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_in_pieces_or_at_once(case):
+    whole, pieces = chain_of(case), chain_of(case)
+    whole.advance(25)
+    for n in (1, 2, 9, 1, 12):
+        pieces.advance(n)
+    assert whole.iteration == pieces.iteration == 25
+    assert whole.hyper.to_dict() == pieces.hyper.to_dict()
+    for which in (W, H):
+        np.testing.assert_array_equal(whole.blocks.factor(which), pieces.blocks.factor(which))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", ["identity", "non-negative", "real-valued"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "zero"])
+def test_cold_chain_without_step_stands_still(metric, dtype, form):
+    V = counts(50, 70, 0.5)
+    data = Observations.from_dense(V)
+    if form != "dense":
+        i, j = np.nonzero(V)
+        absent = "zero" if form == "zero" else "unobserved"
+        data = Observations.from_coo(i, j, V[i, j], V.shape, absent=absent)
+    model = FactorModel(5, "poisson", psgld.Exponential(1.0))
+    sampler = PSGLD(blocks=3, metric=metric, step_size=lambda t: 0 * t, temperature=0.0, dtype=dtype)
+    chain = sampler.prepare(data, model, Threads(2), tune=0).chain(1, Probes.of(data, 100))
+    before = [chain.blocks.factor(which) for which in (W, H)]
+    chain.advance(20)
+    for which in (W, H):
+        np.testing.assert_array_equal(chain.blocks.factor(which), before[which])
+
+
+def test_sums_do_not_depend_on_the_threads():
+    V, model, sampler = large_dense_counts()
+    data = psgld.observations(V)
+    found = []
+    for threads in (1, 2, 7):
+        setup = sampler.prepare(data, model, Threads(threads), tune=0)
+        blocks = setup.chain(3, Probes.of(data, 100)).blocks
+        for _ in range(20):  # again and again, for threads to meet in different ways
+            blocks.accumulate(SCORE)
+            found.append(np.concatenate([blocks.accumulated(which) for which in (W, H)]))
+    for sums in found[1:]:
+        np.testing.assert_array_equal(sums, found[0])
+
+
+@pytest.mark.parametrize("key", [7, 2**63 + 1, 2**64 - 1])
+def test_hyperparameters_have_fresh_randomness_each_cycle(key, monkeypatch):
+    """The streams of two cycles share no word, and all bits of the key count."""
+    words: list[np.ndarray] = []
+    draw_hyper = sampler_module.hyperparameters.draw
+
+    def spy(*arguments):
+        rng = next(a for a in arguments if isinstance(a, np.random.Generator))
+        again = type(rng.bit_generator)()
+        again.state = rng.bit_generator.state
+        words.append(again.random_raw(64))
+        return draw_hyper(*arguments)
+
+    monkeypatch.setattr(sampler_module.hyperparameters, "draw", spy)
+    for k in (key, key - 1):
+        chain = chain_of(ratings, key=k)
+        chain.advance(60)
+    assert len(words) >= 10
+    assert np.unique(np.concatenate(words)).size == 64 * len(words)
+
+
+@pytest.mark.parametrize("prior", [psgld.Normal(1.0), psgld.Exponential(1.0)], ids=repr)
+@pytest.mark.parametrize(
+    "schedule", [psgld.Cyclic(), psgld.Reshuffled(), psgld.Proportional()], ids=lambda s: type(s).__name__
+)
+def test_dispersion_is_drawn_from_all_residuals(schedule, prior, monkeypatch):
+    """Also of blocks not visited since the start, or since the metric was refreshed."""
+    V = np.random.default_rng(4).normal(2.0, 1.0, (60, 50))
+    data = psgld.observations(V)
+    sampler = PSGLD(blocks=6, schedule=schedule, step_size=1e-4)
+    setup = sampler.prepare(data, FactorModel(3, "gaussian", prior, prior), Threads(1), tune=0)
+    chain = setup.chain(3, Probes.of(data, 100))
+    draw_hyper = sampler_module.hyperparameters.draw
+    ratios = []
+
+    def spy(*arguments):
+        w, h = (chain.blocks.factor(which) for which in (W, H))
+        ratios.append(chain.blocks.squared_residuals() / np.sum((V - w @ h.T) ** 2))
+        return draw_hyper(*arguments)
+
+    monkeypatch.setattr(sampler_module.hyperparameters, "draw", spy)
+    chain.advance(200)
+    assert len(ratios) > 2
+    np.testing.assert_allclose(ratios, 1.0, rtol=0.05)
+
+
+def test_threads_are_checked():
+    for bad in (0, -1, 1.5, True, 10_000, "2"):
+        with pytest.raises(psgld.ModelError, match="threads must be an integer from 1 to 1024, got"):
+            Threads(bad)
+    assert Threads().workers >= 1
+    assert Threads(3).workers == 3
+    assert Threads(3).single().workers == 1
