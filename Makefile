@@ -1,0 +1,72 @@
+# Two commands do everything on a machine that has Python 3.11+, a C++20 compiler and make:
+#   make demo    build, sample data that the package makes itself, print a summary, write a picture and the posterior
+#   make test    build, then all tests
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint format bench bench-data docs sanitize clean
+
+demo: .stamp-build
+	$(BIN)/psgld demo -o out
+
+test: .stamp-test
+	$(BIN)/python -m pytest
+
+lint: .stamp-lint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror core/*.hpp core/*.cpp
+
+format: .stamp-lint
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i core/*.hpp core/*.cpp
+
+# Ratios in one run. PROTOTYPES=folder also measures the throw-away kernels there, whose speed is the floor.
+bench: .stamp-test
+	$(BIN)/python -m benchmarks $(if $(PROTOTYPES),--prototypes $(PROTOTYPES))
+
+# Accuracy on real data sets that are not part of the project: DATA=folder with ml-1m.zip and docword.kos.txt.gz
+bench-data: .stamp-test
+	$(BIN)/python -m benchmarks.real_data $(DATA)
+
+docs: .stamp-docs
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "docs: site/index.html"
+
+# The core's tests under the address and undefined-behaviour sanitizers.
+sanitize: .stamp-test
+	cmake -S . -B build/sanitize -DPSGLD_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir)
+	cmake --build build/sanitize --parallel
+	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/psgld build/sanitized/ && cp build/sanitize/_core*.so build/sanitized/psgld/
+	LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitized \
+	  $(BIN)/python -m pytest -p no:cacheprovider tests/test_kernels.py tests/test_reference.py tests/test_data.py tests/test_threads.py
+
+clean:
+	rm -rf $(VENV) .stamp-* build out site
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The package is installed in place: edits of Python files are live, edits of the core rebuild it.
+.stamp-build: $(BIN)/python $(SOURCES)
+	$(PIP) "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
+	$(PIP) --no-build-isolation --editable ".[plot]"
+	touch $@
+
+.stamp-test: .stamp-build
+	$(PIP) --no-build-isolation --editable ".[test]"
+	touch $@
+
+.stamp-lint: .stamp-test
+	$(PIP) --no-build-isolation --editable ".[lint]"
+	touch $@
+
+.stamp-docs: .stamp-test
+	$(PIP) --no-build-isolation --editable ".[docs]"
+	touch $@
