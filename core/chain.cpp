@@ -73,7 +73,7 @@ Strip<T> Chain<T>::strip(const Side<T>& side, const Factor<T>& f, int number) co
 
 template <class T>
 void Chain<T>::work(const Iteration& now, const Chunk& chunk, Worker& worker) {
-  const int b = chunk.row_strip, c = grid.column_strip(b, now.part);
+  const int b = chunk.outer_strip, c = grid.inner_strip(b, now.part);
   const Strip<T> rows = strip(grid.outer, outer, b), columns = strip(grid.inner, inner, c);
 
   // The chunks of a block each collect a partial inner gradient. Sets of them are few and reused, to stay in
@@ -94,9 +94,10 @@ void Chain<T>::work(const Iteration& now, const Chunk& chunk, Worker& worker) {
     }
     set = partials_[slot].data();
   }
-  squares_[grid.chunk_slot[b * grid.parts + c] + chunk.number] =
+  const double squares =
       kernels<T>().outer_rows(grid.block(b, now.part), likelihood, now.pass, now.outer, rows, columns,
                               chunk.first, chunk.last, set + chunk.number * partial_size_, worker.scratch);
+  if (now.pass != Pass::weight) squares_[grid.chunk_slot[b * grid.parts + c] + chunk.number] = squares;
   if (chunk.of > 1 && remaining_[b].fetch_sub(1, std::memory_order_acq_rel) > 1) return;
 
   T* partials[16];

@@ -72,8 +72,8 @@ class Chain {
   void work(const Iteration& now, const Chunk& chunk, Worker& worker);
 
   std::vector<double> squares_;              // of each chunk of each block
-  std::vector<std::atomic<int>> remaining_;  // chunks of each row strip still to be done
-  std::vector<std::atomic<int>> slot_;       // partial gradients of each row strip, once taken
+  std::vector<std::atomic<int>> remaining_;  // chunks of each outer strip still to be done
+  std::vector<std::atomic<int>> slot_;       // partial gradients of each outer strip, once taken
   std::vector<int> free_;                    // sets of partial gradients not in use
   std::vector<Aligned<T>> partials_;
   std::vector<std::unique_ptr<Worker>> workers_;  // one a thread

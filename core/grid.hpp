@@ -83,24 +83,26 @@ struct Side {
 // A run of rows of a block, the unit of work of a thread. It depends on the data alone, never on the number
 // of threads.
 struct Chunk {
-  int row_strip, first, last, number, of;
+  int outer_strip, first, last, number, of;
 };
 
 template <class T>
 class Grid {
  public:
-  const int parts;  // B
+  const int parts;     // B
+  const bool swapped;  // the outer side is the columns of V
   Side<T> outer, inner;
-  std::vector<Block<T>> blocks;            // row strip x column strip
-  std::vector<std::vector<Chunk>> chunks;  // of each part, in the order of its row strips
+  std::vector<Block<T>> blocks;            // outer strip x inner strip
+  std::vector<std::vector<Chunk>> chunks;  // of each part, in the order of its outer strips
   std::vector<int> chunk_slot;  // of each block: where its chunks are numbered from, over the whole grid
   int chunk_slots = 0, most_chunks = 1;
 
-  // Compressed rows of V (values - shift). `swapped`: the outer side is the columns of V.
+  // Compressed rows of V (values - shift).
   template <class Value>
   Grid(std::span<const int64_t> start, std::span<const int32_t> index, const Value* value, bool swapped,
-       bool zeros, T shift, Side<T>&& outer_side, Side<T>&& inner_side)
+       bool zeros, double shift, Side<T>&& outer_side, Side<T>&& inner_side)
       : parts(static_cast<int>(outer_side.rows.size())),
+        swapped(swapped),
         outer(std::move(outer_side)),
         inner(std::move(inner_side)),
         blocks(static_cast<size_t>(parts) * parts) {
@@ -181,8 +183,9 @@ class Grid {
 
   // A dense V, row-major, NaN = unobserved.
   template <class Value>
-  Grid(const Value* v, bool swapped, T shift, Side<T>&& outer_side, Side<T>&& inner_side)
+  Grid(const Value* v, bool swapped, double shift, Side<T>&& outer_side, Side<T>&& inner_side)
       : parts(static_cast<int>(outer_side.rows.size())),
+        swapped(swapped),
         outer(std::move(outer_side)),
         inner(std::move(inner_side)),
         blocks(static_cast<size_t>(parts) * parts) {
@@ -210,9 +213,12 @@ class Grid {
     cut_chunks();
   }
 
-  int column_strip(int row_strip, int part) const { return (row_strip + part) % parts; }
-  const Block<T>& block(int row_strip, int part) const {
-    return blocks[row_strip * parts + column_strip(row_strip, part)];
+  // Part p joins row strip b of V to column strip b + p, whichever of them is outer.
+  int inner_strip(int outer_strip, int part) const {
+    return (outer_strip + (swapped ? parts - part : part)) % parts;
+  }
+  const Block<T>& block(int outer_strip, int part) const {
+    return blocks[outer_strip * parts + inner_strip(outer_strip, part)];
   }
 
  private:
@@ -234,7 +240,7 @@ class Grid {
         const double total = cost(tiles);
         const int n =
             std::clamp(static_cast<int>(total / std::max(16384.0, 24.0 * k.columns)), 1, std::min(16, tiles));
-        chunk_slot[b * parts + column_strip(b, p)] = chunk_slots;
+        chunk_slot[b * parts + inner_strip(b, p)] = chunk_slots;
         chunk_slots += n;
         most_chunks = std::max(most_chunks, n);
         int from = 0;

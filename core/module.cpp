@@ -87,14 +87,14 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                                          bool swapped, bool zeros, double shift, In<int64_t> order0,
                                          In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
     nb::gil_scoped_release release;
-    new (self) G(span(start), span(index), value.data(), swapped, zeros, static_cast<T>(shift),
-                 side(order0, bounds0), side(order1, bounds1));
+    new (self) G(span(start), span(index), value.data(), swapped, zeros, shift, side(order0, bounds0),
+                 side(order1, bounds1));
   };
   auto from_dense = [side]<class Value>(G* self, InMatrix<Value> v, bool swapped, double shift,
                                         In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1,
                                         In<int64_t> bounds1) {
     nb::gil_scoped_release release;
-    new (self) G(v.data(), swapped, static_cast<T>(shift), side(order0, bounds0), side(order1, bounds1));
+    new (self) G(v.data(), swapped, shift, side(order0, bounds0), side(order1, bounds1));
   };
   auto add_constructors = [&]<class Value>() {
     grid.def("__init__", [from_sparse](G* self, In<int64_t> start, In<int32_t> index, In<Value> value,

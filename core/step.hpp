@@ -1,12 +1,15 @@
 // The Langevin step of a tile of rows, the only place where the update of the paper is written:
 //
-//   x <- x + eps D (s/phi grad + prior score) + eps tau Gamma + sqrt(2 eps tau D) z,   then x <- |x| where
+//   x <- x + eps D (s/phi grad + prior score) + eps tau Gamma + sqrt(2 eps tau' D) z,   then x <- |x| where
 //   mirrored
 //
-//   identity       D = 1                          Gamma = 0
-//   non-negative   D = x / b                      Gamma = 1 / b      (b frozen between refreshes)
-//   real-valued    D = 1 / (count_i q_k + r_k)    Gamma = 0          (q, r frozen between refreshes)
-//                  and the variance of the noise times 1 - eps/2
+//   identity       D = 1                          Gamma = 0        tau' = tau
+//   non-negative   D = x / b                      Gamma = 1 / b    tau' = (1 - eps/2 lambda/b) tau, and + eps
+//   tau' (z^2 - 1) / 2b real-valued    D = 1 / (count_i q_k + r_k)    Gamma = 0        tau' = (1 - eps/2) tau
+//
+// b, q and r are frozen between refreshes. Identity is the paper. In the other two eps has no units, and tau'
+// and the Milstein term (z^2 - 1) take away the leading error of the step: for a Gaussian of curvature 1/D,
+// and for a coefficient that only its prior holds (the part lambda of b), where nothing else would.
 #pragma once
 
 #include <algorithm>
@@ -34,9 +37,9 @@ inline Vec<double> load_noise<double>(const float* z) {
 template <class T, Metric metric, bool inverse>
 inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
                       const float* noise) {
-  // With D the inverse curvature the discrete chain is an AR(1) process; less noise by eps/2 makes its variance exact.
-  const T shrink = metric == Metric::real_valued ? 1 - T(0.5) * std::min(rule.step, T(1)) : T(1);
-  const T spread = std::sqrt(2 * rule.step * rule.temperature * shrink);
+  const T half = T(0.5) * std::min(rule.step, T(1));
+  const T spread =
+      std::sqrt(2 * rule.step * rule.temperature * (metric == Metric::real_valued ? 1 - half : T(1)));
   const int noise_stride = (rule.components + 3) / 4 * 4, stride = rule.stride;
   T* x = strip.x + static_cast<size_t>(first) * stride;
   const T* bound =
@@ -50,10 +53,13 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
       Vec<T> w = load(x + at), z = load_noise<T>(noise + r * noise_stride + k);
       Vec<T> g = rule.scale * load(gradient + at) + linear - quadratic * w, change;
       if constexpr (metric == Metric::non_negative) {
-        // D * inverse / x + tau Gamma = (inverse + tau) / b: no division by a coefficient near zero.
-        Vec<T> rate = rule.step * load(bound + at);
-        Vec<T> variance = vmax((2 * rule.temperature) * rate * w, splat<T>(T(1e-30)));
-        change = rate * (w * g + (rule.inverse + rule.temperature)) + variance * vrsqrt<T>(variance) * z;
+        // D * inverse / x + tau Gamma = (inverse + tau) / b: no division by a coefficient near zero. The
+        // Milstein term makes x and its noise a square, so that small coefficients are hardly ever mirrored.
+        const Vec<T> inverse_b = load(bound + at), rate = rule.step * inverse_b;
+        const Vec<T> heat = rule.temperature * (half * linear * inverse_b + T(1));
+        const Vec<T> variance = vmax(T(2) * heat * rate * w, splat<T>(T(1e-30)));
+        const Vec<T> push = (rule.inverse + rule.temperature) + T(0.5) * heat * (z * z - T(1));
+        change = rate * (w * g + push) + variance * vrsqrt<T>(variance) * z;
       } else {
         if constexpr (inverse) g += rule.inverse / vmax(w, splat<T>(T(1e-20)));
         if constexpr (metric == Metric::real_valued) {

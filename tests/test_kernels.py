@@ -117,13 +117,9 @@ class Problem:
     def blocks(self):
         return self.grid.blocks
 
-    def reference_part(self, part):
-        """Return the number in the reference of a part of the core, which counts from its outer side."""
-        return -part % self.blocks if self.grid.swapped else part
-
     def cells(self, part):
-        """Return V with NaN everywhere but in a part of the core."""
-        V, p = np.full_like(self.V, np.nan), self.reference_part(part)
+        """Return V with NaN everywhere but in a part."""
+        V, p = np.full_like(self.V, np.nan), part
         for b in range(self.blocks):
             pairs = zip(self.strips, (b, (b + p) % self.blocks), strict=True)
             at = np.ix_(*(s.order[s.bounds[n] : s.bounds[n + 1]] for s, n in pairs))
@@ -138,7 +134,7 @@ class Problem:
         expected = self.x
         for q in range(iterations):
             expected = reference.iterate(
-                self.V, *expected, *self.strips, self.reference_part(int(parts[q])), t0 + q, steps[q],
+                self.V, *expected, *self.strips, int(parts[q]), t0 + q, steps[q],
                 scales[q] / self.phi, (self.beta, FLOOR), self.rules,
             )  # fmt: skip
         self.chain.advance(t0, parts, steps, scales)

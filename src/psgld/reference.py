@@ -1,6 +1,6 @@
 """The whole update in plain NumPy: the specification that the compiled core is tested against.
 
-    x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} (v_ij - μ_ij) μ_ij^{β-2} y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ D) ∘ z
+    x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} (v_ij - μ_ij) μ_ij^{β-2} y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ' D) ∘ z
 
 for each row x of either factor, the y_j being the rows of the other; then x ← |x| where mirrored. From top to
 bottom: noise, likelihood, step, iteration. H is held as (J, K), so that one function moves both factors.
@@ -23,7 +23,6 @@ Words = NDArray[np.uint64]  # of 32 bits, kept in 64 so that products fit
 Entrywise = Callable[[Array, Array, float], Array]
 
 _LOW = np.uint64(0xFFFFFFFF)
-
 
 # -- noise: z is a function of (key, row, factor, component, iteration), whoever computes it -----------------
 
@@ -77,9 +76,7 @@ def weight(v: Array, mu: Array, beta: float) -> Array:
     return np.asarray(mu ** (beta - 1.0))
 
 
-def gradients(
-    V: Array, W: Array, H: Array, beta: float, floor: float, e: Entrywise = score
-) -> tuple[Array, Array]:
+def gradients(V: Array, W: Array, H: Array, beta: float, floor: float, e: Entrywise = score) -> tuple[Array, Array]:
     """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H; μ is kept above `floor`."""
     mu = W @ H.T if beta == 2.0 else np.maximum(W @ H.T, floor)
     E = np.where(np.isnan(V), 0.0, e(V, mu, beta))
@@ -94,10 +91,11 @@ def gradients(
 class Rule:
     """How the rows x of a factor move. The metrics, from the numbers b of each coefficient:
 
-    identity      D = 1      Γ = 0      b = 1
-    non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk μ_ij^{β-1} / φ + λ_k
-    real-valued   D = 1/b    Γ = 0      b_ik = n_i q_k + λ_k; z times sqrt(1 - ε/2): if b is the curvature,
-                                        x is an AR(1) process, whose variance that makes exact
+    identity      D = 1      Γ = 0      b = 1                                  τ' = τ
+    non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk μ_ij^{β-1} / φ + λ_k   τ' = (1 - ε/2 λ/b) τ
+    real-valued   D = 1/b    Γ = 0      b_ik = n_i q_k + λ_k                   τ' = (1 - ε/2) τ
+
+    τ' and, in the non-negative metric, the Milstein term ε τ' Γ (z² - 1)/2 take away the leading error of the step.
     """
 
     factor: int  # 0 = W, 1 = H
@@ -117,8 +115,10 @@ def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule
     b, tau, z = rule.b[rows], rule.temperature, noise(rows, x.shape[1], rule.factor, t, rule.key)
     D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
     total = gradient + rule.inverse / np.maximum(x, 1e-20) + rule.linear - rule.quadratic * x
-    heat = tau * (1.0 - 0.5 * min(epsilon, 1.0)) if rule.metric == "real-valued" else tau
-    moved = x + rule.move * (epsilon * (D * total + tau * Gamma) + np.sqrt(2.0 * epsilon * heat * D) * z)
+    excess = -rule.linear / b if rule.metric == "non-negative" else float(rule.metric == "real-valued")
+    heat = tau * (1.0 - 0.5 * min(epsilon, 1.0) * excess)
+    drift = D * total + tau * Gamma + 0.5 * heat * Gamma * (z**2 - 1.0)
+    moved = x + rule.move * (epsilon * drift + np.sqrt(2.0 * epsilon * heat * D) * z)
     return np.abs(moved) if rule.mirror else moved
 
 

@@ -70,4 +70,5 @@ class Proportional(Schedule):
 
 
 def _generator(key: int, cycle: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=[key, 1], counter=[cycle, 0, 0, 0]))
+    # The cycle in a high word: streams of neighbouring cycles must not overlap.
+    return np.random.Generator(np.random.Philox(key=np.array([key, 1], np.uint64), counter=[0, cycle, 0, 0]))

@@ -85,9 +85,9 @@ class Threads:
             core = make(indptr, indices, values, swapped, zeros, shift, *sides)
         else:
             core = make(np.ascontiguousarray(data.dense), swapped, shift, *sides)
-        entries = core.entries()
+        entries = core.entries().T if swapped else core.entries()
         if zeros:
-            entries = np.outer(np.diff(outer.bounds), np.diff(inner.bounds))
+            entries = np.outer(np.diff(rows.bounds), np.diff(cols.bounds))
         strip = np.arange(rows.number)
         sizes = np.array([entries[strip, (strip + p) % rows.number].sum() for p in strip], dtype=np.int64)
         return Grid(core, data.shape, rows.number, swapped, zeros, sizes)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Observations
-from ..engines.threads import Grid, H, Threads, W
+from ..engines.threads import SCORE, Grid, H, Threads, W
 from ..errors import ModelError, SamplingError
 from ..metrics import METRICS, Metric, NonNegative, RealValued
 from ..models import DispersionMove, FactorModel, FactorStats, Hyper, Moments, Tweedie
@@ -189,6 +189,8 @@ class PSGLDChain:
         self._start_factors()
         self._apply_hyper()
         self._refresh_metric()
+        if model.likelihood.beta == 2.0 and model.likelihood.phi is None:
+            self.blocks.accumulate(SCORE)  # residuals of every block, also of those that are visited late
         self._scale = max(self._typical_mean(), self._data_scale())
         self._save()
 
@@ -280,7 +282,9 @@ class PSGLDChain:
             model.row_prior.learnt or model.col_prior.learnt or model.bias or gaussian or self._dispersion
         ):
             return
-        rng = np.random.Generator(np.random.Philox(key=[self.key, 0], counter=[cycle, 0, 0, 0]))
+        rng = np.random.Generator(
+            np.random.Philox(key=np.array([self.key, 0], np.uint64), counter=[0, cycle, 0, 0])
+        )
         rss = self.blocks.squared_residuals() if gaussian else None
         self.hyper = hyperparameters.draw(
             model,

@@ -1,0 +1,57 @@
+"""The other two metrics, their refreshes included, against the identity, through `psgld.sample`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import psgld
+
+from . import problems
+from .harness import Row, Settings, in_turns, timed
+
+_CYCLES = 300
+"""The default burn-in: refreshes thin out, so a shorter run would show more of them than a user sees."""
+
+
+def _rows(
+    name: str, data: dict[str, psgld.Observations], settings: Settings, blocks: int, threads: int, rounds: int
+) -> Iterator[Row]:
+    iterations = settings.choose(_CYCLES, 5) * blocks
+    rate = {"dense": 1.0, "sparse": 3.3}[name]
+    models = {
+        "Poisson": problems.fixed(problems.RANK, psgld.Poisson(), rate),
+        "Gaussian": problems.fixed_real(problems.RANK, rate),
+    }
+    samplers = {
+        "Poisson": (problems.paper(blocks), psgld.PSGLD(blocks, metric=psgld.NonNegative())),
+        "Gaussian": (problems.paper(blocks, 1e-12), psgld.PSGLD(blocks, metric=psgld.RealValued())),
+    }
+    for likelihood, pair in samplers.items():
+        cases = {
+            type(sampler.metric).__name__: timed(
+                partial(problems.run, data[likelihood], models[likelihood], sampler, iterations, threads)
+            )
+            for sampler in pair
+        }
+        best = in_turns(cases, rounds)
+        metric = list(cases)[-1]
+        yield Row(
+            f"{name} {likelihood}, {threads} thread(s): {metric} / Identity",
+            best[metric] / best["Identity"],
+            1.3,
+            note=f"{best[metric]:.2f} s, {best['Identity']:.2f} s; {iterations} iterations",
+        )
+
+
+def run(settings: Settings) -> Iterator[Row]:
+    size = problems.side(settings)
+    data = {
+        "Poisson": problems.dense(size, psgld.Poisson()),
+        "Gaussian": problems.dense(size, psgld.Gaussian(phi=1.0)),
+    }
+    for threads in (1, 2):
+        yield from _rows("dense", data, settings, problems.blocks(settings), threads, settings.choose(5, 1))
+    ratings = problems.ratings(settings.quick)
+    data = {"Poisson": ratings, "Gaussian": ratings}
+    yield from _rows("sparse", data, settings, problems.BLOCKS, 2, 1)

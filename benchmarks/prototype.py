@@ -1,0 +1,36 @@
+"""The throw-away kernels, compiled where they may be found: a floor to beat."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def _compiled(source: Path) -> str:
+    target = Path(tempfile.mkdtemp(prefix="psgld-prototype-")) / source.stem
+    flags = ["-O3", "-march=native", "-std=c++20", "-pthread"]
+    subprocess.run(["g++", *flags, str(source), "-o", str(target)], check=True)
+    return str(target)
+
+
+def _figure(command: list[str], pattern: str) -> float:
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = re.search(pattern, printed)
+    if found is None:
+        raise RuntimeError(f"{command} printed nothing like {pattern}: {printed}")
+    return float(found.group(1))
+
+
+def dense_seconds(folder: Path, size: int, blocks: int, iterations: int, threads: int) -> float:
+    """Return the prototype's time on the dense problem."""
+    command = [_compiled(folder / "dense2.cpp"), *map(str, (size, blocks, iterations, threads, 1e-5))]
+    return _figure(command, r": ([\d.]+) s, ")
+
+
+def sparse_seconds(folder: Path, blocks: int, iterations: int) -> float:
+    """Return the prototype's time for an iteration on the sparse problem, K = 64, one thread."""
+    return _figure([_compiled(folder / "sparse.cpp"), str(blocks), str(iterations)], r"([\d.]+) ms/iter") / 1e3

@@ -1,0 +1,66 @@
+"""PSGLD against an exact sampler: a small Poisson factorisation whose posterior a long Gibbs run tells.
+
+Tolerances: with S nearly independent draws the mean of μ has a Monte Carlo error of sd/sqrt(S_eff). The Gibbs run tells
+its own error by the gap between its two chains; PSGLD's is estimated from its two chains in the same way.
+"""
+
+import numpy as np
+import pytest
+from gibbs import gibbs_means
+
+import psgld
+
+RANK, SIZE = 8, 128
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(1)
+    V = rng.poisson(rng.exponential(size=(SIZE, RANK)) @ rng.exponential(size=(RANK, SIZE)))
+    return V, *gibbs_means(V, RANK, rate=1.0, sweeps=2000, burn=400)
+
+
+def chains_of(V, sampler):
+    """Mean and sd of μ of each of two long chains."""
+    prior = psgld.Exponential(1.0)
+    model = psgld.FactorModel(RANK, psgld.Poisson(), prior, prior)
+    rows, cols = np.divmod(np.arange(SIZE * SIZE), SIZE)
+    runs = [
+        psgld.sample(
+            V,
+            model,
+            sampler=sampler,
+            chains=1,
+            seed=s,
+            draws=3000,
+            tune=4000,
+            thin=10,
+            track=(rows, cols),
+            keep=False,
+            progress=False,
+        )
+        for s in range(2)
+    ]
+    assert all(r.divergences == 0 for r in runs)
+    return [(r.tracked.mean.reshape(V.shape), r.tracked.sd.reshape(V.shape)) for r in runs]
+
+
+SAMPLERS = {
+    "non-negative metric, defaults": psgld.PSGLD(),
+    "non-negative metric, 16 blocks": psgld.PSGLD(blocks=16),
+    "identity metric, a good step": psgld.PSGLD(metric="identity", step_size=5e-4, blocks=8),
+    "reshuffled parts": psgld.PSGLD(blocks=8, schedule=psgld.Reshuffled()),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_means_and_sds_of_mu(problem, name):
+    V, mean, sd, gap = problem
+    (mean0, sd0), (mean1, sd1) = chains_of(V, SAMPLERS[name])
+    error = (0.5 * (mean0 + mean1) - mean) / sd
+    # Half the gap of two chains is the error of their average.
+    monte_carlo = np.sqrt(np.mean((0.5 * (mean0 - mean1) / sd) ** 2 + (0.5 * gap / sd) ** 2))
+    assert np.sqrt(np.mean(error**2)) < 1.5 * monte_carlo + 0.02
+    assert abs(error.mean()) < 0.03
+    assert 0.95 < np.mean(0.5 * (sd0 + sd1) / sd) < 1.05
