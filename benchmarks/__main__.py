@@ -25,9 +25,15 @@ BENCHMARKS: dict[str, Callable[[Settings], Iterator[Row]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(BENCHMARKS)}; all by default")
-    parser.add_argument("--prototypes", type=Path, help="folder with dense2.cpp and sparse.cpp, the floor to beat")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, its figures mean nothing")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"some of {', '.join(BENCHMARKS)}; all by default"
+    )
+    parser.add_argument(
+        "--prototypes", type=Path, help="folder with dense2.cpp and sparse.cpp, the floor to beat"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes: shows that it runs, its figures mean nothing"
+    )
     args = parser.parse_args()
     unknown = [name for name in args.names if name not in BENCHMARKS]
     if unknown:

@@ -15,11 +15,13 @@ from . import problems
 from .harness import Row, Settings
 
 _CHILD = """
-import os, resource, sys, time
+import os, sys, time
 import numpy as np
 from scipy import sparse
 import psgld
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def peak():  # not ru_maxrss, which a process inherits from its parent
+    lines = open("/proc/self/status").read().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 folder, rows, cols, dtype, core = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
 os.sched_setaffinity(0, {core})
 model = psgld.FactorModel(50, psgld.Poisson(), psgld.Exponential(1.0), psgld.Exponential(1.0))
@@ -39,13 +41,20 @@ def run(settings: Settings) -> Iterator[Row]:
     X = problems.sparse_problem(settings.quick)
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
-        for name, array in (("i", X.row), ("j", X.col), ("float32", X.data), ("float64", X.data.astype(float))):
+        for name, array in (
+            ("i", X.row),
+            ("j", X.col),
+            ("float32", X.data),
+            ("float64", X.data.astype(float)),
+        ):
             np.save(Path(folder) / f"{name}.npy", array)
         for dtype in ("float32", "float64"):
             runs = []
             for turn in range(settings.choose(6, 1)):
                 argv = [folder, *map(str, X.shape), dtype, str(cores[turn % len(cores)])]
-                printed = subprocess.run([sys.executable, "-c", _CHILD, *argv], check=True, capture_output=True)
+                printed = subprocess.run(
+                    [sys.executable, "-c", _CHILD, *argv], check=True, capture_output=True
+                )
                 runs.append([float(x) for x in printed.stdout.split()])
             total, reading, peak, size = min(runs)
             yield Row(

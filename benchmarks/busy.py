@@ -43,5 +43,10 @@ def run(settings: Settings) -> Iterator[Row]:
         return seconds
 
     best = in_turns({"alone": timed(case), "busy": disturbed}, settings.choose(5, 1))
-    yield Row("busy core, 2 threads: time / undisturbed", best["busy"] / best["alone"], 2.5, note=f"{best['busy']:.2f} s")
+    yield Row(
+        "busy core, 2 threads: time / undisturbed",
+        best["busy"] / best["alone"],
+        2.5,
+        note=f"{best['busy']:.2f} s",
+    )
     yield Row("busy core, 2 threads: slowest run / undisturbed", slowest / best["alone"], 10.0)

@@ -12,7 +12,11 @@ from .harness import Row, Settings, in_turns, timed
 
 
 def run(settings: Settings) -> Iterator[Row]:
-    size, blocks, iterations = problems.side(settings), problems.blocks(settings), settings.choose(10_000, 200)
+    size, blocks, iterations = (
+        problems.side(settings),
+        problems.blocks(settings),
+        settings.choose(10_000, 200),
+    )
     data = problems.dense(size, psgld.Poisson())
     model, sampler = problems.fixed(problems.RANK, psgld.Poisson()), problems.paper(blocks)
     seconds = {}
@@ -32,4 +36,6 @@ def run(settings: Settings) -> Iterator[Row]:
                 1.0,
                 note=f"{best['psgld']:.3f} s, {best['prototype']:.3f} s; the aim is 0.7",
             )
-    yield Row("dense, 2 threads: times faster than 1", seconds[1] / seconds[2], note=f"{seconds[1]:.3f} s on 1")
+    yield Row(
+        "dense, 2 threads: times faster than 1", seconds[1] / seconds[2], note=f"{seconds[1]:.3f} s on 1"
+    )

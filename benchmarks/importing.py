@@ -10,12 +10,25 @@ from functools import partial
 from .harness import Row, Settings, in_turns
 
 _TIME = "import time; t = time.perf_counter(); import {0}; print(time.perf_counter() - t)"
-_OPTIONAL = ("pandas", "polars", "pyarrow", "matplotlib", "sklearn", "xarray", "zarr", "arviz", "mpi4py", "tqdm")
+_OPTIONAL = (
+    "pandas",
+    "polars",
+    "pyarrow",
+    "matplotlib",
+    "sklearn",
+    "xarray",
+    "zarr",
+    "arviz",
+    "mpi4py",
+    "tqdm",
+)
 _LIST = f"import sys, psgld; print(*(m for m in {_OPTIONAL} if m in sys.modules))"
 
 
 def _printed(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def _seconds(module: str) -> float:

@@ -25,7 +25,7 @@ def _rows(
     }
     samplers = {
         "Poisson": (problems.paper(blocks), psgld.PSGLD(blocks, metric=psgld.NonNegative())),
-        "Gaussian": (problems.paper(blocks, 1e-12), psgld.PSGLD(blocks, metric=psgld.RealValued())),
+        "Gaussian": (problems.paper(blocks, 1e-12), psgld.PSGLD(blocks, 0.2 / blocks, psgld.RealValued())),
     }
     for likelihood, pair in samplers.items():
         cases = {

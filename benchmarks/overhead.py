@@ -15,7 +15,9 @@ from .harness import Row, Settings, in_turns, timed
 _THIN = 10
 
 
-def _bare(data: psgld.Observations, model: psgld.FactorModel, sampler: psgld.PSGLD, n: int, threads: int) -> None:
+def _bare(
+    data: psgld.Observations, model: psgld.FactorModel, sampler: psgld.PSGLD, n: int, threads: int
+) -> None:
     problems.bare_chain(data, model, sampler, threads).advance(n)
 
 
@@ -32,7 +34,12 @@ def _full(
 def run(settings: Settings) -> Iterator[Row]:
     n = settings.choose(10_000, 100)
     data = problems.dense(problems.side(settings), psgld.Poisson())
-    work = (data, problems.fixed(problems.RANK, psgld.Poisson()), problems.paper(problems.blocks(settings)), n)
+    work = (
+        data,
+        problems.fixed(problems.RANK, psgld.Poisson()),
+        problems.paper(problems.blocks(settings)),
+        n,
+    )
     for threads in (1, 2):
         cases = {
             "bare": timed(partial(_bare, *work, threads)),
@@ -42,6 +49,9 @@ def run(settings: Settings) -> Iterator[Row]:
         best = in_turns(cases, settings.choose(9, 1))
         note = f"bare {best['bare']:.3f} s"
         yield Row(
-            f"overhead, {threads} thread(s): traces, draws, bar / bare loop", best["full"] / best["bare"], 1.05, note=note
+            f"overhead, {threads} thread(s): traces, draws, bar / bare loop",
+            best["full"] / best["bare"],
+            1.05,
+            note=note,
         )
         yield Row(f"overhead, {threads} thread(s): without keeping draws", best["no draws"] / best["bare"])

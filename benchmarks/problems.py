@@ -67,9 +67,7 @@ def fixed(rank: int, likelihood: psgld.Tweedie, rate: float = 1.0) -> psgld.Fact
 
 def fixed_real(rank: int, precision: float = 1.0) -> psgld.FactorModel:
     """Return a Gaussian model with real factors and fixed hyperparameters."""
-    return psgld.FactorModel(
-        rank, psgld.Gaussian(phi=1.0), psgld.Normal(precision), psgld.Normal(precision)
-    )
+    return psgld.FactorModel(rank, psgld.Gaussian(phi=1.0), psgld.Normal(precision), psgld.Normal(precision))
 
 
 def paper(blocks: int, a: float = 1e-5) -> psgld.PSGLD:

@@ -33,4 +33,6 @@ def dense_seconds(folder: Path, size: int, blocks: int, iterations: int, threads
 
 def sparse_seconds(folder: Path, blocks: int, iterations: int) -> float:
     """Return the prototype's time for an iteration on the sparse problem, K = 64, one thread."""
-    return _figure([_compiled(folder / "sparse.cpp"), str(blocks), str(iterations)], r"([\d.]+) ms/iter") / 1e3
+    return (
+        _figure([_compiled(folder / "sparse.cpp"), str(blocks), str(iterations)], r"([\d.]+) ms/iter") / 1e3
+    )

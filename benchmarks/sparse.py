@@ -49,4 +49,6 @@ def run(settings: Settings) -> Iterator[Row]:
         )
     for rank in (50, 64):
         ratio = best[f"{rank} 1"] / best[f"{rank} 2"]
-        yield Row(f"sparse, K={rank}: 2 threads, times faster than 1", ratio, 1.8, least=True, note=ms[f"{rank} 2"])
+        yield Row(
+            f"sparse, K={rank}: 2 threads, times faster than 1", ratio, 1.8, least=True, note=ms[f"{rank} 2"]
+        )

@@ -29,6 +29,9 @@ class Metric(ABC):
     def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
         """Take the frozen parts of D from the present state."""
 
+    def rescale(self, chain: ThreadedChain, hyper: Hyper) -> None:  # noqa: B027
+        """Take in hyperparameters that have moved far since the last refresh."""
+
     @abstractmethod
     def due(self, upkeep: int) -> bool:
         """Return whether D is refreshed at this upkeep (1, 2, …), at the end of a cycle."""
@@ -75,6 +78,10 @@ class NonNegative(Metric):
     def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
         """Take b from the present state: one pass over the data."""
         chain.accumulate(WEIGHT)
+        self.rescale(chain, hyper)
+
+    def rescale(self, chain: ThreadedChain, hyper: Hyper) -> None:
+        """Take b from the weights of the last pass and the present φ and λ."""
         chain.core.set_bound(W, hyper.row_rate)
         chain.core.set_bound(H, hyper.col_rate)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +75,9 @@ def weight(v: Array, mu: Array, beta: float) -> Array:
     return np.asarray(mu ** (beta - 1.0))
 
 
-def gradients(V: Array, W: Array, H: Array, beta: float, floor: float, e: Entrywise = score) -> tuple[Array, Array]:
+def gradients(
+    V: Array, W: Array, H: Array, beta: float, floor: float, e: Entrywise = score
+) -> tuple[Array, Array]:
     """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H; μ is kept above `floor`."""
     mu = W @ H.T if beta == 2.0 else np.maximum(W @ H.T, floor)
     E = np.where(np.isnan(V), 0.0, e(V, mu, beta))
@@ -86,7 +87,6 @@ def gradients(V: Array, W: Array, H: Array, beta: float, floor: float, e: Entryw
 # -- step ----------------------------------------------------------------------------------------------------
 
 
-@final
 @dataclass(frozen=True, eq=False)
 class Rule:
     """How the rows x of a factor move. The metrics, from the numbers b of each coefficient:

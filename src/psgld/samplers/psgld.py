@@ -129,6 +129,12 @@ def _curvature(data: Observations, start: Hyper, model: FactorModel) -> float:
     return float(fullest * size**2 * weight / start.phi + start.row_rate.max())
 
 
+def _far(a: Hyper, b: Hyper) -> bool:
+    """Return whether φ or a rate differs by more than a tenth: the metric would no longer fit."""
+    pairs = ((a.phi, b.phi), (a.row_rate, b.row_rate), (a.col_rate, b.col_rate))
+    return any(bool(np.any(np.abs(np.log(x / y)) > 0.1)) for x, y in pairs)
+
+
 def family_of(likelihood: Tweedie) -> int:
     """Return the number under which the core knows this member of the family."""
     return _FAMILIES.get(float(likelihood.beta), _ANY_POWER)
@@ -274,6 +280,9 @@ class PSGLDChain:
             self._draw_hyper(cycle)
         if self.setup.metric.due(self._upkeeps):
             self._refresh_metric()
+        elif _far(self.hyper, self._metric_hyper):
+            self.setup.metric.rescale(self.blocks, self.hyper)
+            self._metric_hyper = self.hyper
 
     def _draw_hyper(self, cycle: int) -> None:
         model = self.setup.model
@@ -327,6 +336,7 @@ class PSGLDChain:
 
     def _refresh_metric(self) -> None:
         self.setup.metric.refresh(self.blocks, self.hyper, self.setup.moments.size)
+        self._metric_hyper = self.hyper
 
     def _cycles_between_upkeeps(self) -> int:
         """Return 1, or more where a cycle takes less time than its upkeep in Python."""

@@ -1,0 +1,154 @@
+"""Accuracy of the defaults on real data: `python -m benchmarks.real_data DIR`.
+
+DIR holds `ml-1m.zip` (GroupLens), `docword.kos.txt.gz` (UCI bag of words), and perhaps `ml-100k/u.data`. None of them
+is part of this project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import gammaln
+
+import psgld
+
+from .harness import Row
+
+_HELD_OUT = 0.1
+_FLOORS = (1e-3, 1e-4, 1e-6, 1e-10)
+_LIMIT = 60.0
+
+
+def movielens_1m(folder: Path) -> psgld.Observations:
+    """Read `user::movie::rating::time`."""
+    with zipfile.ZipFile(folder / "ml-1m.zip") as archive, archive.open("ml-1m/ratings.dat") as lines:
+        table = np.loadtxt((line.replace(b"::", b" ") for line in lines), dtype=np.int64, usecols=(0, 1, 2))
+    return _ratings(table)
+
+
+def movielens_100k(folder: Path) -> psgld.Observations:
+    """Read `user item rating time`."""
+    return _ratings(np.loadtxt(folder / "ml-100k" / "u.data", dtype=np.int64, usecols=(0, 1, 2)))
+
+
+def _ratings(table: NDArray[np.int64]) -> psgld.Observations:
+    return psgld.Observations.from_chunks([(table[:, 0], table[:, 1], table[:, 2].astype(np.float32))])
+
+
+def kos(folder: Path) -> sparse.csr_array:
+    """Read the counts of words in posts."""
+    with gzip.open(folder / "docword.kos.txt.gz", "rt") as lines:
+        docs, words, _ = (int(next(lines)) for _ in range(3))
+        table = np.loadtxt(lines, dtype=np.int64)
+    return sparse.csr_array((table[:, 2], (table[:, 0] - 1, table[:, 1] - 1)), shape=(docs, words))
+
+
+def ratings(name: str, data: psgld.Observations, barred: bool) -> Iterator[Row]:
+    """Fit nine tenths of the ratings with the defaults, and predict the rest."""
+    train, (rows, cols, values) = data.split(_HELD_OUT, seed=0)
+    start = time.perf_counter()
+    post = psgld.sample(train, psgld.FactorModel(32, "gaussian", bias=True), progress=False)
+    sampling = time.perf_counter() - start
+    labels = [
+        index if names is None else names[index]
+        for index, names in ((rows, train.row_labels), (cols, train.col_labels))
+    ]
+    prediction = post.predict(*labels)
+    error = np.clip(prediction.mean, 1, 5) - values
+    low, high = prediction.interval(0.9)
+    seconds = time.perf_counter() - start
+    covered = 100 * float(np.mean((low <= values) & (values <= high)))
+    settings = post.settings
+    about = (
+        f"B={settings['blocks']}, tune={settings['tune']}, thin={settings['thin']}, halved={post.divergences}"
+    )
+    yield Row(f"{name}: test RMSE", float(np.sqrt(np.mean(error**2))), 0.845 if barred else None, note=about)
+    yield Row(f"{name}: % in the 90 % intervals", covered, 88.0 if barred else None, least=True)
+    yield Row(f"{name}: the same", covered, 93.0 if barred else None)
+    yield Row(f"{name}: seconds", seconds, _LIMIT if barred else None, note=f"sampling {sampling:.1f} s")
+
+
+def counts(X: sparse.csr_array) -> Iterator[Row]:
+    """Thin the counts: a tenth of them is held out, so train ~ Poisson(0.9 μ) and test ~ Poisson(0.1 μ)."""
+    kept = np.random.default_rng(0).binomial(X.data, 1 - _HELD_OUT)
+    train, test = (
+        sparse.csr_array((part, X.indices, X.indptr), shape=X.shape) for part in (kept, X.data - kept)
+    )
+    for part in (train, test):
+        part.eliminate_zeros()
+    start = time.perf_counter()
+    data = psgld.Observations.from_sparse(train, absent="zero")
+    post = psgld.sample(data, psgld.FactorModel(20, "poisson"), progress=False)
+    seconds = time.perf_counter() - start
+    test = test.tocoo()
+    total = float(
+        (post.draws.W.sum(axis=2, dtype=float) * post.draws.H.sum(axis=2, dtype=float)).sum(-1).mean()
+    )
+    ours = _score(test, post.predict(test.row, test.col).mean, total)
+    theirs, about = _best_nmf(train, test)
+    cells = float(test.sum())
+    yield Row(
+        "KOS: held-out log-likelihood a word, psgld - scikit-learn",
+        (ours - theirs) / cells,
+        0.0,
+        least=True,
+        note=f"{ours / cells:.4f}, {theirs / cells:.4f} ({about})",
+    )
+    yield Row("KOS: seconds", seconds, note=f"B={post.settings['blocks']}, halved={post.divergences}")
+
+
+def _score(test: sparse.coo_array, mean: NDArray[np.float64], total: float) -> float:
+    """Return Σ log Poisson(v | r μ) over all cells, from μ at the test counts and Σμ; r = 0.1 / 0.9."""
+    ratio = _HELD_OUT / (1 - _HELD_OUT)
+    return float(np.sum(test.data * np.log(ratio * mean) - gammaln(test.data + 1.0)) - ratio * total)
+
+
+def _best_nmf(train: sparse.csr_array, test: sparse.coo_array) -> tuple[float, str]:
+    """Return the best score of scikit-learn's KL-NMF over starts, lengths and floors of μ: chosen on the test data."""
+    from sklearn.decomposition import NMF
+
+    best = (-np.inf, "")
+    for init, iterations in (("nndsvda", 1000), ("random", 1000), ("nndsvda", 100), ("nndsvda", 30)):
+        nmf = NMF(
+            20,
+            init=init,
+            solver="mu",
+            beta_loss="kullback-leibler",
+            max_iter=iterations,
+            tol=1e-5,
+            random_state=0,
+        )
+        W = nmf.fit_transform(train.astype(np.float64))
+        H = nmf.components_
+        mean = np.einsum("nk,kn->n", W[test.row], H[:, test.col])
+        for floor in _FLOORS:
+            # The floor lifts every cell: those that are not in the test data pay for it.
+            total = sum(float(np.maximum(W[i : i + 500] @ H, floor).sum()) for i in range(0, len(W), 500))
+            score = _score(test, np.maximum(mean, floor), total)
+            best = max(best, (score, f"{init}, {nmf.n_iter_} iterations, floor {floor:g}"))
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.real_data", description=__doc__)
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    folder = parser.parse_args().folder
+    for row in ratings("MovieLens-1M", movielens_1m(folder), True):
+        print(row, flush=True)
+    if (folder / "ml-100k" / "u.data").exists():
+        for row in ratings("MovieLens-100K", movielens_100k(folder), False):
+            print(row, flush=True)
+    for row in counts(kos(folder)):
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

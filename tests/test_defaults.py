@@ -1,0 +1,149 @@
+"""`psgld.sample(V, FactorModel(rank, likelihood))` with nothing else given: any scale, any density, any shape."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import psgld
+from psgld.datasets import synthetic
+from psgld.models import LIKELIHOODS, likelihood
+
+SCALES = [1e-4, 1.0, 1e4]
+
+
+def fit(V, model, **options):
+    post = psgld.sample(V, model, progress=False, **options)
+    assert np.isfinite(post.W).all() and np.isfinite(post.H).all()
+    assert np.isfinite(post.sample_stats["lp"]).all() and np.isfinite(post.draws.phi).all()
+    return post
+
+
+def cells(shape, n=4000):
+    return np.divmod(np.random.default_rng(0).choice(shape[0] * shape[1], min(n, shape[0] * shape[1]), False), shape[1])
+
+
+def agreement(post, mu, rows, cols):
+    """Correlation of the posterior mean with the truth (of logarithms where means are positive)."""
+    mean, truth = post.predict(rows, cols).mean, mu[rows, cols]
+    if post.model.nonnegative:
+        mean, truth = np.log(mean), np.log(truth)
+    return np.corrcoef(mean, truth)[0, 1]
+
+
+def is_level(post):
+    """Whether the log posterior of both halves of the draws agrees, in units of its own sd."""
+    lp = post.sample_stats["lp"]
+    half = lp.shape[1] // 2
+    return abs(lp[:, half:].mean() - lp[:, :half].mean()) < 1.2 * lp.std(axis=1).mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_every_likelihood_at_every_scale(name, scale):
+    rng = np.random.default_rng(5)
+    member = likelihood(name)
+    if name == "gaussian":
+        mu = scale * rng.normal(size=(100, 4)) @ rng.normal(size=(4, 80)) / 2
+    else:
+        mu = scale * rng.gamma(2.0, 0.5, (100, 4)) @ rng.gamma(2.0, 0.5, (4, 80)) / 4
+    # Noise that is as large, relative to the mean, at every scale; counts are counts at scale 1.
+    phi = {"poisson": scale / 8, "gaussian": 0.04 * scale**2, "gamma": 0.1}.get(name, 0.1 * scale**member.beta)
+    V = member.sample(mu, phi, rng)
+    post = fit(V, psgld.FactorModel(4, name))
+    if name == "poisson" and scale < 1:
+        return  # 8,000 cells with a mean of 1e-4 and φ = 1: hardly a count in all, nothing to find
+    assert agreement(post, mu, *cells(mu.shape)) > (0.9 if name != "gaussian" else 0.99)
+    assert np.median(post.predict(*cells(mu.shape)).mean / mu[cells(mu.shape)]) == pytest.approx(1, abs=0.05)
+    if member.phi is None:
+        assert post.draws.phi.mean() == pytest.approx(phi, rel=0.1)
+    assert is_level(post) or (name, scale) == ("poisson", 1e4)  # 10⁸ counts: a ridge 10⁴ times narrower
+    assert post.divergences == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["poisson", "gaussian"])
+@pytest.mark.parametrize(
+    ("rows", "cols", "observed", "least"),
+    [
+        (2000, 1500, 0.001, 0.0),  # three entries for every two rows: the prior, mostly
+        (2000, 1500, 0.01, 0.85),
+        (500, 400, 0.1, 0.94),
+        (300, 200, 0.5, 0.97),
+        (300, 200, 1.0, 0.97),
+        (3, 2000, 1.0, 0.85),
+        (2000, 3, 1.0, 0.7),
+        (1, 50, 1.0, 0.5),
+        (50, 1, 1.0, 0.5),
+    ],
+)
+def test_any_density_and_shape(name, rows, cols, observed, least):
+    rng = np.random.default_rng(6)
+    positive = name == "poisson"
+    W, H = ((rng.gamma(2.0, 0.5, s) if positive else rng.normal(size=s)) for s in ((rows, 3), (3, cols)))
+    mu = 5 * W @ H / (3 if positive else np.sqrt(3))
+    V = likelihood(name).sample(mu, 1.0 if positive else 0.25, rng)
+    seen = rng.random(mu.shape) < observed
+    data = psgld.Observations.from_coo(*np.nonzero(seen), V[seen], shape=mu.shape, absent="unobserved")
+    post = fit(data if observed < 0.3 else np.where(seen, V, np.nan), psgld.FactorModel(3, name, bias=not positive))
+    assert agreement(post, mu, *cells(mu.shape)) > least or observed == 0.001
+
+
+@pytest.mark.slow
+def test_rows_from_one_entry_to_a_hundred_thousand():
+    rng = np.random.default_rng(7)
+    n = 100_000
+    rows = np.concatenate([np.zeros(n, int), np.arange(1, 500)])
+    cols = np.concatenate([np.arange(n), rng.integers(0, n, 499)])
+    for name, values in (("poisson", rng.poisson(3.0, len(rows))), ("gaussian", rng.normal(3.0, 1.0, len(rows)))):
+        data = psgld.Observations.from_coo(rows, cols, values.astype(float), absent="unobserved")
+        post = fit(data, psgld.FactorModel(2, name, bias=name == "gaussian"), draws=50, chains=1, tune=600)
+        assert post.predict(np.zeros(200, int), np.arange(200)).mean.mean() == pytest.approx(3.0, abs=0.4)
+
+
+def test_zero_rows_constant_rows_and_a_huge_row():
+    rng = np.random.default_rng(8)
+    V = rng.poisson(5 * rng.gamma(2.0, 0.5, (100, 3)) @ rng.gamma(2.0, 0.5, (3, 80)) / 3).astype(float)
+    V[3], V[:, 7], V[5], V[10] = 0, 0, 4, V[10] * 1000
+    post = fit(V, psgld.FactorModel(3, "poisson"))
+    everywhere = np.arange(80)
+    # Zeros only, 80 of them: the mean that explains them is of the order of 1/80.
+    assert post.predict(3, everywhere).mean.mean() < 0.1
+    assert post.predict(5, everywhere[everywhere != 7]).mean.mean() == pytest.approx(4, rel=0.25)
+    assert post.predict(10, everywhere).mean.sum() == pytest.approx(V[10].sum(), rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["poisson", "gaussian", "gamma"])
+def test_a_constant_matrix(name):
+    post = fit(np.full((40, 30), 2.5), psgld.FactorModel(2, name))
+    assert post.predict(np.arange(30), np.arange(30)).mean == pytest.approx(2.5, rel=0.25)
+
+
+def test_all_zeros():
+    post = fit(np.zeros((40, 30)), psgld.FactorModel(2, "poisson"))
+    assert post.predict(np.arange(30), np.arange(30)).mean.max() < 1.0
+
+
+def test_implicit_zeros_equal_written_zeros():
+    data = synthetic(60, 50, 3, "poisson", seed=1)
+    V = np.asarray(data.V.dense) * (np.random.default_rng(0).random((60, 50)) < 0.3)
+    model = psgld.FactorModel(3, "poisson")
+    implicit = psgld.Observations.from_sparse(sparse.coo_array(V), absent="zero")
+    # The same sums in another order: the same posterior, not the same bits.
+    a, b = (fit(x, model, draws=400, seed=2).predict(*cells((60, 50))) for x in (implicit, V))
+    assert np.sqrt(np.mean(((a.mean - b.mean) / b.sd) ** 2)) < 0.4
+    assert np.mean(a.sd / b.sd) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_intervals_of_new_observations_cover(name):
+    data = synthetic(150, 120, 3, name, observed=0.6, seed=3)
+    post = fit(data.V, psgld.FactorModel(3, name))
+    rng = np.random.default_rng(4)
+    rows, cols = cells((150, 120))
+    phi = data.likelihood.phi if data.likelihood.phi is not None else 1.0
+    new = data.likelihood.sample(data.mu[rows, cols], phi, rng)
+    low, high = post.predict(rows, cols).interval(0.9)
+    covered = np.mean((low <= new) & (new <= high))
+    assert 0.87 < covered < (0.94 if name != "poisson" else 0.97)  # counts are discrete: intervals cover more
