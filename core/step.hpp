@@ -3,13 +3,16 @@
 //   x <- x + eps D (s/phi grad + prior score) + eps tau Gamma + sqrt(2 eps tau' D) z,   then x <- |x| where
 //   mirrored
 //
-//   identity       D = 1                          Gamma = 0        tau' = tau
-//   non-negative   D = x / b                      Gamma = 1 / b    tau' = (1 - eps/2 lambda/b) tau, and + eps
-//   tau' (z^2 - 1) / 2b real-valued    D = 1 / (count_i q_k + r_k)    Gamma = 0        tau' = (1 - eps/2) tau
+// clang-format off
+//   identity       D = 1                        Gamma = 0        tau' = tau
+//   non-negative   D = x / b                    Gamma = 1 / b    tau' = (1 - eps/2 lambda/b) tau, and + eps tau' (z^2 - 1) / 2b
+//   real-valued    D = 1 / (count_i q_k + r_k)  Gamma = 0        tau' = (1 - eps/2) tau
+// clang-format on
 //
 // b, q and r are frozen between refreshes. Identity is the paper. In the other two eps has no units, and tau'
-// and the Milstein term (z^2 - 1) take away the leading error of the step: for a Gaussian of curvature 1/D,
-// and for a coefficient that only its prior holds (the part lambda of b), where nothing else would.
+// and the Milstein term (z^2 - 1) take away most of the error of the step: for a Gaussian of curvature 1/D
+// all of it, for a coefficient that only its exponential prior holds the error of the mean, and of the
+// variance all but eps/4.
 #pragma once
 
 #include <algorithm>

@@ -19,7 +19,9 @@ def fit(V, model, **options):
 
 
 def cells(shape, n=4000):
-    return np.divmod(np.random.default_rng(0).choice(shape[0] * shape[1], min(n, shape[0] * shape[1]), False), shape[1])
+    return np.divmod(
+        np.random.default_rng(0).choice(shape[0] * shape[1], min(n, shape[0] * shape[1]), False), shape[1]
+    )
 
 
 def agreement(post, mu, rows, cols):
@@ -48,7 +50,9 @@ def test_every_likelihood_at_every_scale(name, scale):
     else:
         mu = scale * rng.gamma(2.0, 0.5, (100, 4)) @ rng.gamma(2.0, 0.5, (4, 80)) / 4
     # Noise that is as large, relative to the mean, at every scale; counts are counts at scale 1.
-    phi = {"poisson": scale / 8, "gaussian": 0.04 * scale**2, "gamma": 0.1}.get(name, 0.1 * scale**member.beta)
+    phi = {"poisson": scale / 8, "gaussian": 0.04 * scale**2, "gamma": 0.1}.get(
+        name, 0.1 * scale**member.beta
+    )
     V = member.sample(mu, phi, rng)
     post = fit(V, psgld.FactorModel(4, name))
     if name == "poisson" and scale < 1:
@@ -85,7 +89,9 @@ def test_any_density_and_shape(name, rows, cols, observed, least):
     V = likelihood(name).sample(mu, 1.0 if positive else 0.25, rng)
     seen = rng.random(mu.shape) < observed
     data = psgld.Observations.from_coo(*np.nonzero(seen), V[seen], shape=mu.shape, absent="unobserved")
-    post = fit(data if observed < 0.3 else np.where(seen, V, np.nan), psgld.FactorModel(3, name, bias=not positive))
+    post = fit(
+        data if observed < 0.3 else np.where(seen, V, np.nan), psgld.FactorModel(3, name, bias=not positive)
+    )
     assert agreement(post, mu, *cells(mu.shape)) > least or observed == 0.001
 
 
@@ -95,7 +101,10 @@ def test_rows_from_one_entry_to_a_hundred_thousand():
     n = 100_000
     rows = np.concatenate([np.zeros(n, int), np.arange(1, 500)])
     cols = np.concatenate([np.arange(n), rng.integers(0, n, 499)])
-    for name, values in (("poisson", rng.poisson(3.0, len(rows))), ("gaussian", rng.normal(3.0, 1.0, len(rows)))):
+    for name, values in (
+        ("poisson", rng.poisson(3.0, len(rows))),
+        ("gaussian", rng.normal(3.0, 1.0, len(rows))),
+    ):
         data = psgld.Observations.from_coo(rows, cols, values.astype(float), absent="unobserved")
         post = fit(data, psgld.FactorModel(2, name, bias=name == "gaussian"), draws=50, chains=1, tune=600)
         assert post.predict(np.zeros(200, int), np.arange(200)).mean.mean() == pytest.approx(3.0, abs=0.4)

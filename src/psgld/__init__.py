@@ -5,8 +5,9 @@
 Posterior draws for Tweedie factor models by parallel stochastic gradient Langevin dynamics.
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
+from . import datasets as datasets
 from .data import Observations, observations
 from .engines import Threads
 from .errors import DataError, ModelError, PsgldError, PsgldWarning, SamplingError
@@ -33,10 +34,15 @@ from .schedule import Cyclic, Proportional, Reshuffled
 from .step_size import Constant, Cyclical, Decay, Power
 from .storage import load
 
-try:
-    __version__ = version("psgld")
-except PackageNotFoundError:  # run from a source tree
-    __version__ = "0"
+
+def __getattr__(name: str) -> Any:
+    """Look the version up when it is asked for: the look-up takes longer than half the import."""
+    if name != "__version__":
+        raise AttributeError(f"module 'psgld' has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("psgld")
+
 
 __all__ = [
     "PSGLD",

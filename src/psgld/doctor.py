@@ -25,7 +25,6 @@ OPTIONAL = {
     "polars": "data frames",
     "pyarrow": "Parquet files",
     "matplotlib": "pictures",
-    "scikit-learn": "pipelines",
 }
 """Packages that psgld can use, and for what."""
 

@@ -95,7 +95,7 @@ class Rule:
     non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk μ_ij^{β-1} / φ + λ_k   τ' = (1 - ε/2 λ/b) τ
     real-valued   D = 1/b    Γ = 0      b_ik = n_i q_k + λ_k                   τ' = (1 - ε/2) τ
 
-    τ' and, in the non-negative metric, the Milstein term ε τ' Γ (z² - 1)/2 take away the leading error of the step.
+    τ' and, in the non-negative metric, the Milstein term ε τ' Γ (z² - 1)/2 take away most of the step's error.
     """
 
     factor: int  # 0 = W, 1 = H

@@ -59,9 +59,14 @@ def sample(
         `PSGLD(…)`; its defaults suit the data.
     engine
         `Threads(n)`; all cores by default.
-    draws, tune, thin, chains
-        Kept draws per chain, `thin` iterations apart, after `tune` iterations. By default `tune` and `thin` are
-        several passes over the data.
+    draws
+        Kept draws per chain.
+    tune
+        Iterations of burn-in before the first draw; by default 300 passes over the data.
+    thin
+        Iterations from one draw to the next; by default 2 passes over the data.
+    chains
+        Independent chains, run side by side or one after the other, whichever fills the cores.
     seed
         An int, a `SeedSequence` or a `Generator`. The same seed gives the same draws on any number of threads.
     progress

@@ -19,8 +19,9 @@ def summary(posterior: Any) -> str:
         f"  priors         rows {p.model.row_prior!r}, columns {p.model.col_prior!r}"
         + (", with biases" if p.model.bias else ""),
         f"  observed       {s['entries']:,} entries",
-        f"  sampler        {s['sampler']['name']}, {s['blocks']} blocks, {s['metric']} metric",
-        f"  draws          {p.chains} chains × {lp.shape[1]}, {s['thin']} iterations apart, after {s['tune']}",
+        f"  sampler        {s['sampler']['name']}, {_plural(s['blocks'], 'block')}, {s['metric']} metric",
+        f"  draws          {_plural(p.chains, 'chain')} × {lp.shape[1]}, {s['thin']} iterations apart, "
+        f"after {s['tune']}",
         f"  dispersion φ   {_interval(p.draws.phi)}",
     ]
     if p.model.bias:
@@ -38,7 +39,9 @@ def _notes(p: Any, lp: Any, half: int) -> list[str]:
     """Return what deserves attention, in plain words."""
     notes = []
     if p.divergences:
-        notes.append(f"! a chain ran away {p.divergences} times; it was set back and its step size halved")
+        notes.append(
+            f"! a chain ran away {_plural(p.divergences, 'time')}; it was set back and its step size halved"
+        )
     if p.interrupted:
         notes.append("! sampling was interrupted: these are the draws made until then")
     if half >= 5:
@@ -51,3 +54,7 @@ def _notes(p: Any, lp: Any, half: int) -> list[str]:
 def _interval(x: Any) -> str:
     low, high = np.quantile(x, [0.05, 0.95])
     return f"{x.mean():.4g}" if low == high else f"{x.mean():.4g} (90 %: {low:.4g} to {high:.4g})"
+
+
+def _plural(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"

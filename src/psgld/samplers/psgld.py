@@ -1,6 +1,6 @@
 """Parallel stochastic gradient Langevin dynamics (Şimşekli et al. 2015).
 
-    W_b ← W_b + ε D ∘ (s Σ_{(i,j)∈Λ} ∇log p(v_ij | ·) + ∇log p(W_b)) + ε τ Γ + sqrt(2 ε τ D) ∘ N(0, 1)
+    W_b ← W_b + ε D ∘ (s Σ_{(i,j)∈Λ} ∇log p(v_ij | ·) + ∇log p(W_b)) + ε τ Γ + sqrt(2 ε τ' D) ∘ N(0, 1)
 
 for each block (b, c) of the part, H_c likewise, both gradients at the old values; then W ← |W|, H ← |H| if they
 are non-negative. `reference.py` is the same in NumPy; the core runs it.
@@ -175,7 +175,7 @@ class PSGLDChain:
         self.setup = setup
         self.key = key
         self.iteration = 0
-        self.hyper = setup.start
+        self.hyper = self._metric_hyper = self._saved_hyper = setup.start
         self.step_factor = 1.0
         self.divergences: list[int] = []
         self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30

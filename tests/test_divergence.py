@@ -1,0 +1,44 @@
+"""Too large a step: noticed, rolled back, halved, reported; never NaN in a result."""
+
+import numpy as np
+import pytest
+
+import psgld
+
+V = np.random.default_rng(2).poisson(6.0, (60, 50)).astype(float)
+
+
+@pytest.mark.parametrize("step", [0.01, 1.0, 1e6])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_identity_metric_with_a_wild_step(step, dtype):
+    sampler = psgld.PSGLD(metric="identity", step_size=step, blocks=5, dtype=dtype)
+    model = psgld.FactorModel(3, "poisson")
+    post = psgld.sample(V, model, sampler=sampler, draws=100, tune=3000, thin=5, progress=False)
+    for array in (post.W, post.H, post.sample_stats["lp"], post.predict([0, 1], [2, 3]).mean):
+        assert np.isfinite(array).all()
+    if step > 0.5:
+        assert post.divergences > 0
+        assert post.sample_stats["step_size"][:, -1].max() < step
+        assert "ran away" in post.summary()
+    # Whatever the start, the sampler ends at a step at which the means are of the size of the data.
+    assert V.mean() / 3 < post.predict(*np.divmod(np.arange(3000), 50)).mean.mean() < V.mean() * 3
+
+
+def test_gaussian_with_a_wild_step():
+    X = np.random.default_rng(3).normal(size=(60, 50))
+    sampler = psgld.PSGLD(step_size=30.0, blocks=5)
+    post = psgld.sample(
+        X, psgld.FactorModel(3, "gaussian"), sampler=sampler, draws=50, tune=2000, thin=5, progress=False
+    )
+    assert np.isfinite(post.W).all() and post.divergences > 0
+
+
+def test_a_chain_that_no_step_can_save_says_so(monkeypatch):
+    monkeypatch.setattr("psgld.samplers.psgld._RUNAWAY", 1e-9)
+    with pytest.raises(psgld.SamplingError, match="still diverges after halving the step size"):
+        psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=5, tune=100, progress=False)
+
+
+def test_a_sound_run_reports_none():
+    post = psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=20, tune=200, progress=False)
+    assert post.divergences == 0 and not post.sample_stats["diverging"].any()

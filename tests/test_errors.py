@@ -1,0 +1,145 @@
+"""Bad input to `sample` and `predict`: one clear line that says what, the value, what is allowed, what to do."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import psgld
+from psgld.record import draws as draws_module
+
+V = np.random.default_rng(0).poisson(4.0, (12, 10)).astype(float)
+POISSON = psgld.FactorModel(2, "poisson")
+
+
+def short(V, model=POISSON, **options):
+    return psgld.sample(
+        V, model, **({"draws": 5, "tune": 20, "thin": 1, "chains": 1, "progress": False} | options)
+    )
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        (np.zeros(5), psgld.DataError, "2-D"),
+        (np.zeros((2, 2, 2)), psgld.DataError, "2-D"),
+        (np.full((3, 3), np.nan), psgld.DataError, "empty"),
+        (np.zeros((0, 3)), psgld.DataError, "empty"),
+        (-V, psgld.DataError, r"negative|>= 0"),
+        (np.where(V.max() == V, np.inf, V), psgld.DataError, "inf"),
+        (sparse.coo_array(([1.0, np.nan], ([0, 1], [0, 1]))), psgld.DataError, r"nan|finite"),
+        ("there/is/no/such/file.csv", psgld.DataError, "no such file"),
+        (object(), psgld.DataError, "."),
+    ],
+)
+def test_data(bad, error, message):
+    with pytest.raises(error, match=f"(?i){message}") as caught:
+        short(bad)
+    assert "\n" not in str(caught.value)
+
+
+def test_zeros_for_gamma():
+    with pytest.raises(psgld.DataError, match=r"(?s)> 0.*CompoundPoisson"):
+        short(np.abs(V) * (V > 4), psgld.FactorModel(2, "gamma"))
+
+
+@pytest.mark.parametrize("beta", [1.5, 1.001, 3.0])
+def test_powers_without_a_distribution(beta):
+    with pytest.raises(psgld.ModelError, match=rf"beta.*{beta:g}"):
+        psgld.Tweedie(beta)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"draws": 0}, "draws must be an integer >= 1, got 0"),
+        ({"tune": -1}, "tune must be an integer >= 0, got -1"),
+        ({"thin": 0}, "thin must be an integer >= 1, got 0"),
+        ({"thin": 1.5}, "thin must be an integer >= 1, got 1.5"),
+        ({"chains": True}, "chains must be an integer >= 1, got True"),
+        ({"seed": -3}, "seed must be an integer >= 0.*got -3"),
+        ({"model": "poisson"}, "FactorModel"),
+        ({"model": None}, "a model or a rank is needed"),
+        ({"rank": 3}, "contradicts the model's 2"),
+        ({"sampler": psgld.PSGLD(blocks=11)}, "11 blocks cannot be cut from 10 columns; choose blocks <= 10"),
+        ({"track": ([99], [0])}, "99"),
+    ],
+)
+def test_options(options, message):
+    model = options.pop("model", POISSON)
+    with pytest.raises(psgld.PsgldError, match=message):
+        short(V, model, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"blocks": 0}, "blocks must be an integer >= 1, got 0"),
+        ({"dtype": "float16"}, 'dtype must be "float32" or "float64"'),
+        ({"temperature": -1.0}, "temperature must be >= 0"),
+        ({"step_size": -0.1}, "positive number or a function of t"),
+        ({"step_size": "large"}, "positive number or a function of t"),
+    ],
+)
+def test_sampler_settings(options, message):
+    with pytest.raises(psgld.ModelError, match=message):
+        psgld.PSGLD(**options)
+
+
+def test_metric_and_model_must_agree():
+    with pytest.raises(psgld.ModelError, match="identity, non-negative, real-valued"):
+        short(V, sampler=psgld.PSGLD(metric="euclidean"))
+    with pytest.raises(psgld.ModelError, match="needs non-negative factors"):
+        short(V, psgld.FactorModel(2, "gaussian"), sampler=psgld.PSGLD(metric="non-negative"))
+
+
+def test_a_step_size_function_that_goes_wrong():
+    with pytest.raises(psgld.ModelError, match="t = 5 is nan"):
+        short(V, sampler=psgld.PSGLD(step_size=lambda t: np.where(t == 5, np.nan, 0.1)))
+    with pytest.raises(psgld.ModelError, match="one value for each t"):
+        short(V, sampler=psgld.PSGLD(step_size=lambda t: np.array([0.1, 0.2, 0.3])))
+
+
+def test_draws_that_do_not_fit_in_memory_are_refused_before_sampling(monkeypatch):
+    monkeypatch.setattr(draws_module, "available_memory", lambda: 10_000)
+    with pytest.raises(psgld.SamplingError, match=r"need .* GiB.*fewer draws"):
+        short(V, draws=1000)
+    assert short(V, draws=1000, keep=False, track=([0], [1])).tracked.mean.shape == (1,)
+
+
+def test_counts_in_a_raw_sparse_matrix_are_warned_about_and_only_then():
+    X = sparse.csr_array(V * (V > 3))
+    with pytest.warns(psgld.PsgldWarning, match=r'absent="zero".*absent="unobserved"'):
+        short(X)
+    for absent in ("zero", "unobserved"):
+        short(psgld.Observations.from_sparse(X, absent=absent))
+    short(X, psgld.FactorModel(2, "gaussian"))
+
+
+def test_a_guessed_likelihood_is_said():
+    with pytest.warns(psgld.PsgldWarning, match="Poisson|poisson"):
+        assert short(V, None, rank=2).model.likelihood == psgld.Poisson()
+
+
+def test_implicit_zeros_where_the_family_has_none():
+    X = sparse.csr_array(V * (V > 3))
+    zero = psgld.Observations.from_sparse(X, absent="zero")
+    with pytest.raises(psgld.ModelError, match="contradicts beta = 0"):
+        short(zero, psgld.FactorModel(2, "gamma"))
+    # A compound Poisson has zeros: they are written out.
+    assert short(zero, psgld.FactorModel(2, "compound-poisson")).settings["entries"] == V.size
+
+
+def test_predict():
+    post = short(V)
+    with pytest.raises(psgld.DataError, match=r"unknown row label.*12"):
+        post.predict([0, 12], [0, 0])
+    with pytest.raises(psgld.DataError, match="unknown column label"):
+        post.predict([0], [-1])
+    with pytest.raises(psgld.SamplingError, match="as many rows as columns"):
+        post.predict([0, 1], [0, 1, 2])
+    with pytest.raises(psgld.DataError, match="level must be between 0 and 1"):
+        post.predict([0], [0]).interval(90)
+    with pytest.raises(psgld.DataError, match="one value a pair"):
+        post.predict([0], [0]).log_density([1.0, 2.0])
+    with pytest.raises(psgld.SamplingError, match="no draws of W and H were kept"):
+        short(V, keep=False).predict([0], [0])
