@@ -11,6 +11,7 @@ import gzip
 import time
 import zipfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ import psgld
 from .harness import Row
 
 _HELD_OUT = 0.1
-_FLOORS = (1e-3, 1e-4, 1e-6, 1e-10)
+_FLOORS = {"": (1e-6, 1e-8, 1e-10), " smoothed for the test": (1e-2, 3e-3, 1e-3, 1e-4)}
+"""A maximum-likelihood mean of 0 would lose everything at one word: least values of μ, tiny ones and generous ones."""
 _LIMIT = 60.0
 
 
@@ -79,11 +81,10 @@ def ratings(name: str, data: psgld.Observations, barred: bool) -> Iterator[Row]:
 def counts(X: sparse.csr_array) -> Iterator[Row]:
     """Thin the counts: a tenth of them is held out, so train ~ Poisson(0.9 μ) and test ~ Poisson(0.1 μ)."""
     kept = np.random.default_rng(0).binomial(X.data, 1 - _HELD_OUT)
-    train, test = (
-        sparse.csr_array((part, X.indices, X.indptr), shape=X.shape) for part in (kept, X.data - kept)
-    )
-    for part in (train, test):
-        part.eliminate_zeros()
+    train, test = X.copy(), X.copy()
+    train.data, test.data = kept, X.data - kept
+    train.eliminate_zeros()
+    test.eliminate_zeros()
     start = time.perf_counter()
     data = psgld.Observations.from_sparse(train, absent="zero")
     post = psgld.sample(data, psgld.FactorModel(20, "poisson"), progress=False)
@@ -93,15 +94,15 @@ def counts(X: sparse.csr_array) -> Iterator[Row]:
         (post.draws.W.sum(axis=2, dtype=float) * post.draws.H.sum(axis=2, dtype=float)).sum(-1).mean()
     )
     ours = _score(test, post.predict(test.row, test.col).mean, total)
-    theirs, about = _best_nmf(train, test)
-    cells = float(test.sum())
-    yield Row(
-        "KOS: held-out log-likelihood a word, psgld - scikit-learn",
-        (ours - theirs) / cells,
-        0.0,
-        least=True,
-        note=f"{ours / cells:.4f}, {theirs / cells:.4f} ({about})",
-    )
+    words = float(test.sum())
+    for kind, (theirs, about) in _best_nmf(train, test).items():
+        yield Row(
+            f"KOS: log-likelihood a word, psgld - scikit-learn{kind}",
+            (ours - theirs) / words,
+            0.0,
+            least=True,
+            note=f"{ours / words:.4f}, {theirs / words:.4f} ({about})",
+        )
     yield Row("KOS: seconds", seconds, note=f"B={post.settings['blocks']}, halved={post.divergences}")
 
 
@@ -111,29 +112,23 @@ def _score(test: sparse.coo_array, mean: NDArray[np.float64], total: float) -> f
     return float(np.sum(test.data * np.log(ratio * mean) - gammaln(test.data + 1.0)) - ratio * total)
 
 
-def _best_nmf(train: sparse.csr_array, test: sparse.coo_array) -> tuple[float, str]:
-    """Return the best score of scikit-learn's KL-NMF over starts, lengths and floors of μ: chosen on the test data."""
+def _best_nmf(train: sparse.csr_array, test: sparse.coo_array) -> dict[str, tuple[float, str]]:
+    """Return the best scores of scikit-learn's KL-NMF over starts and floors of μ: chosen on the test data."""
     from sklearn.decomposition import NMF
 
-    best = (-np.inf, "")
-    for init, iterations in (("nndsvda", 1000), ("random", 1000), ("nndsvda", 100), ("nndsvda", 30)):
+    best = dict.fromkeys(_FLOORS, (-np.inf, ""))
+    for init in ("nndsvda", "random"):
         nmf = NMF(
-            20,
-            init=init,
-            solver="mu",
-            beta_loss="kullback-leibler",
-            max_iter=iterations,
-            tol=1e-5,
-            random_state=0,
+            20, init=init, solver="mu", beta_loss="kullback-leibler", max_iter=1000, tol=1e-5, random_state=0
         )
-        W = nmf.fit_transform(train.astype(np.float64))
-        H = nmf.components_
+        W, H = nmf.fit_transform(train.astype(np.float64)), nmf.components_
         mean = np.einsum("nk,kn->n", W[test.row], H[:, test.col])
-        for floor in _FLOORS:
-            # The floor lifts every cell: those that are not in the test data pay for it.
-            total = sum(float(np.maximum(W[i : i + 500] @ H, floor).sum()) for i in range(0, len(W), 500))
-            score = _score(test, np.maximum(mean, floor), total)
-            best = max(best, (score, f"{init}, {nmf.n_iter_} iterations, floor {floor:g}"))
+        for kind, floors in _FLOORS.items():
+            for floor in floors:
+                # The floor lifts every cell: those that are not in the test data pay for it.
+                total = sum(float(np.maximum(W[i : i + 500] @ H, floor).sum()) for i in range(0, len(W), 500))
+                score = _score(test, np.maximum(mean, floor), total)
+                best[kind] = max(best[kind], (score, f"{init}, {nmf.n_iter_} iterations, floor {floor:g}"))
     return best
 
 
@@ -141,12 +136,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real_data", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="DIR")
     folder = parser.parse_args().folder
-    for row in ratings("MovieLens-1M", movielens_1m(folder), True):
-        print(row, flush=True)
+    tables = [ratings("MovieLens-1M", movielens_1m(folder), True), counts(kos(folder))]
     if (folder / "ml-100k" / "u.data").exists():
-        for row in ratings("MovieLens-100K", movielens_100k(folder), False):
-            print(row, flush=True)
-    for row in counts(kos(folder)):
+        tables.append(ratings("MovieLens-100K", movielens_100k(folder), False))
+    for row in chain.from_iterable(tables):
         print(row, flush=True)
 
 

@@ -58,9 +58,9 @@ struct BoundChain : Chain<T> {
   const Side<T>& side(int which) { return (which == 0) != swapped ? this->grid.outer : this->grid.inner; }
 
   // Rows in their original order; the first `width` components.
-  void gather(int which, const Aligned<T>& from, T* out, size_t width) {
+  void gather(int which, const Aligned<T>& from, T* out, size_t width, int first_strip = 0, int every = 1) {
     const Side<T>& s = side(which);
-    for (size_t b = 0; b < s.rows.size(); ++b)
+    for (size_t b = first_strip; b < s.rows.size(); b += every)
       for (int r = 0; r < s.rows[b]; ++r) {
         const size_t at = s.first[b] + r;
         std::copy_n(from.data() + at * this->stride, width, out + s.ids[at] * width);
@@ -181,19 +181,24 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("squares", &C::squares)
       .def("sums",
-           [](C& c, int which) {
-             const size_t strips = c.grid.parts, width = c.components;
-             auto sum = make_array<double>({strips, width}), squares = make_array<double>({strips, width}),
-                  weighted = make_array<double>({strips, width});
-             c.sums(c.side(which), c.factor(which), sum.data(), squares.data(), weighted.data());
-             return nb::make_tuple(sum, squares, weighted);
+           [](C& c) {  // (W and H; x, x^2 and count x^2; strips; components)
+             const size_t strips = c.grid.parts, width = c.components, table = strips * width;
+             auto out = make_array<double>({2, 3, strips, width});
+             for (int which = 0; which < 2; ++which) {
+               double* at = out.data() + 3 * table * which;
+               c.sums(c.side(which), c.factor(which), at, at + table, at + 2 * table);
+             }
+             return out;
            })
       .def("gather",
-           [](C& c, int which, OutMatrix<T> out) {
+           [](C& c, Pool& pool, int which, OutMatrix<T> out) {
              require(out.shape(0) == c.side(which).size() && static_cast<int>(out.shape(1)) <= c.components,
                      "wrong shape");
              nb::gil_scoped_release release;
-             c.gather(which, c.factor(which).x, out.data(), out.shape(1));
+             // Most of the time goes to the pages of a new array, which the threads fetch side by side.
+             pool.run([&](int id) {
+               c.gather(which, c.factor(which).x, out.data(), out.shape(1), id, pool.size());
+             });
            })
       .def("scatter",
            [](C& c, int which, InMatrix<T> x) {

@@ -19,9 +19,9 @@ inline void pause_cpu() {
 #endif
 }
 
-// Returns once `word` is no longer `old`.
-inline void wait_while(const std::atomic<uint32_t>& word, uint32_t old) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+// Returns once `word` is no longer `old`: after spinning for a while, the thread sleeps.
+inline void wait_while(const std::atomic<uint32_t>& word, uint32_t old, int microseconds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds);
   do {
     for (int spin = 0; spin < 16; ++spin) {
       if (word.load(std::memory_order_acquire) != old) return;
@@ -45,7 +45,7 @@ class Barrier {
       epoch_.store(epoch + 1, std::memory_order_release);
       epoch_.notify_all();
     } else {
-      wait_while(epoch_, epoch);
+      wait_while(epoch_, epoch, 20);
     }
   }
 
@@ -83,7 +83,7 @@ class Pool {
  private:
   void work(int id) {
     for (uint32_t seen = 0;;) {
-      wait_while(ticket_, seen);
+      wait_while(ticket_, seen, 200);  // long enough for a draw to be recorded in between
       ++seen;
       if (!job_) return;
       (*job_)(id);

@@ -5,8 +5,6 @@
 Posterior draws for Tweedie factor models by parallel stochastic gradient Langevin dynamics.
 """
 
-from typing import Any
-
 from . import datasets as datasets
 from .data import Observations, observations
 from .engines import Threads
@@ -34,15 +32,7 @@ from .schedule import Cyclic, Proportional, Reshuffled
 from .step_size import Constant, Cyclical, Decay, Power
 from .storage import load
 
-
-def __getattr__(name: str) -> Any:
-    """Look the version up when it is asked for: the look-up takes longer than half the import."""
-    if name != "__version__":
-        raise AttributeError(f"module 'psgld' has no attribute {name!r}")
-    from importlib.metadata import version
-
-    return version("psgld")
-
+__version__ = "0.1.0"
 
 __all__ = [
     "PSGLD",

@@ -275,6 +275,8 @@ class Observations:
             raise DataError(
                 f"entries are numbered 0 to {self.stored - 1}, got {index.min()} to {index.max()}"
             )
+        if self.stored == self.shape[0] * self.shape[1]:
+            return *np.divmod(index, self.shape[1]), self.values[index]
         rows = np.searchsorted(self.indptr, index, side="right") - 1
         return rows, self.indices[index].astype(np.int64), self.values[index]
 

@@ -111,9 +111,9 @@ class RealValued(Metric):
 
     def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
         """Take q from the present state: sums over the factors, cheap enough for every cycle."""
-        for which, other, rate in ((W, H, hyper.row_rate), (H, W, hyper.col_rate)):
-            weighted = chain.sums(other)[2]
-            chain.core.set_curvature(which, weighted / (size * hyper.phi), rate)
+        weighted = chain.sums()[:, 2] / (size * hyper.phi)
+        chain.core.set_curvature(W, weighted[H], hyper.row_rate)
+        chain.core.set_curvature(H, weighted[W], hyper.col_rate)
 
     def due(self, upkeep: int) -> bool:
         """Return True: q is cheap."""

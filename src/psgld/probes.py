@@ -16,7 +16,7 @@ from .data import Observations
 from .engines.threads import H, ThreadedChain, W
 from .models import Tweedie
 
-_FEWEST = 2048
+_FEWEST = 1024
 
 
 @final
@@ -32,9 +32,10 @@ class Probes:
 
     @classmethod
     def of(cls, data: Observations, entries_between_draws: int) -> Probes:
-        """Choose about one entry in a hundred of those that are read between two draws, but not too few."""
-        number = max(_FEWEST, entries_between_draws // 100)
-        rows, cols, values = data.sample_entries(min(number, data.size), seed=0)
+        """Choose about one entry in 300 of those that are read between two draws, but not too few."""
+        number = max(_FEWEST, entries_between_draws // 300)
+        number = data.size if data.size <= 4 * number else number
+        rows, cols, values = data.sample_entries(number, seed=0)
         order = np.random.default_rng(0).permutation(len(rows))  # so that the first few are a sample too
         return cls(
             np.asarray(rows, np.int64)[order],

@@ -125,9 +125,9 @@ class ThreadedChain:
         """Return what `accumulate` added up for a factor."""
         return self.core.accumulated(which)
 
-    def sums(self, which: int) -> tuple[NDArray[np.float64], ...]:
-        """Return Σx, Σx² and Σ count x² of each component, added strip by strip in a fixed order."""
-        return tuple(table.sum(axis=0) for table in self.core.sums(which))
+    def sums(self) -> NDArray[np.float64]:
+        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
+        return np.asarray(np.add.reduce(self.core.sums(), axis=2))
 
     def squared_residuals(self) -> float:
         """Return Σ(v - μ)² as found at the last visit to each block."""
@@ -137,7 +137,7 @@ class ThreadedChain:
         """Return a copy of the first `width` components of a factor, rows in their original order."""
         if out is None:
             out = np.empty((self.grid.shape[which], width or self.components), self.dtype)
-        self.core.gather(which, out)
+        self.core.gather(self._pool, which, out)
         return out
 
     def set_factor(self, which: int, x: NDArray[Any]) -> None:

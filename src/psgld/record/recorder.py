@@ -37,10 +37,10 @@ class Recorder:
         chain.settle()
         diverged = len(chain.divergences) > self._divergences
         self._divergences = len(chain.divergences)
-        trace = self.trace if keep else self.warmup
-        trace.record(chain.iteration, chain.log_posterior(), chain.step_size, diverged)
         if keep:
             self.draws.record(chain, self.number, self.kept)
             self.kept += 1
             if self.moments is not None:
                 self.moments.record()
+        trace = self.trace if keep else self.warmup
+        trace.record(chain.iteration, chain.log_posterior(), chain.step_size, diverged)

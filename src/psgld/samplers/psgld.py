@@ -178,6 +178,7 @@ class PSGLDChain:
         self.hyper = self._metric_hyper = self._saved_hyper = setup.start
         self.step_factor = 1.0
         self.divergences: list[int] = []
+        self._sums: NDArray[np.float64] | None = None  # of the present state
         self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30
         self.blocks = engine.chain(
             setup.grid, model.components, family_of(likelihood), likelihood.beta, self._floor
@@ -211,6 +212,7 @@ class PSGLDChain:
             parts, scales = self.setup.settings.schedule.parts(t, m, self.setup.grid.part_sizes, self.key)
             steps = tabulate(self.setup.step_size, t, m) * self.step_factor
             self.blocks.advance(t, parts, steps, scales)
+            self._sums = None
             self.iteration += m
             n -= m
             if self.iteration == self._next_upkeep:
@@ -231,6 +233,7 @@ class PSGLDChain:
         self.divergences.append(self.iteration)
         self.step_factor *= 0.5
         self.blocks.core.restore()
+        self._sums = None
         self.hyper = self._saved_hyper
         self._apply_hyper()
         self._refresh_metric()
@@ -245,7 +248,9 @@ class PSGLDChain:
 
     def stats(self, which: int) -> FactorStats:
         """Return the sums over a factor."""
-        total, squares, _ = self.blocks.sums(which)
+        if self._sums is None:
+            self._sums = self.blocks.sums()
+        total, squares, _ = self._sums[which]
         return FactorStats(self.setup.grid.shape[which], total, squares)
 
     def log_posterior(self) -> float:
