@@ -38,14 +38,20 @@ docs: .stamp-docs
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "docs: site/index.html"
 
-# The core's tests under the address and undefined-behaviour sanitizers.
-sanitize: .stamp-test
-	cmake -S . -B build/sanitize -DPSGLD_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir)
-	cmake --build build/sanitize --parallel
-	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/psgld build/sanitized/ && cp build/sanitize/_core*.so build/sanitized/psgld/
-	LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitized \
-	  $(BIN)/python -m pytest -p no:cacheprovider tests/test_kernels.py tests/test_reference.py tests/test_data.py tests/test_threads.py
+# The core's tests under the address and undefined-behaviour sanitizers, in an environment of their own: the one in
+# $(VENV) would bring the installed core in again.
+SANITIZE := build/sanitize
+sanitize:
+	$(PYTHON) -m venv $(SANITIZE)/venv
+	$(SANITIZE)/venv/bin/python -m pip install --quiet --disable-pip-version-check nanobind cmake ninja numpy scipy tqdm pytest hypothesis
+	$(SANITIZE)/venv/bin/cmake -S . -B $(SANITIZE)/core -G Ninja -DPSGLD_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(SANITIZE)/venv/bin/ninja -DPython_EXECUTABLE=$(CURDIR)/$(SANITIZE)/venv/bin/python \
+	  -Dnanobind_DIR=$$($(SANITIZE)/venv/bin/python -m nanobind --cmake_dir)
+	$(SANITIZE)/venv/bin/cmake --build $(SANITIZE)/core
+	rm -rf $(SANITIZE)/package && mkdir $(SANITIZE)/package && cp -r src/psgld $(SANITIZE)/package/ && cp $(SANITIZE)/core/_core*.so $(SANITIZE)/package/psgld/
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
+	  PYTHONPATH=$(SANITIZE)/package $(SANITIZE)/venv/bin/python -m pytest -p no:cacheprovider \
+	  tests/test_kernels.py tests/test_reference.py tests/test_data.py tests/test_threads.py
 
 clean:
 	rm -rf $(VENV) .stamp-* build out site

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import psgld
 from psgld.probes import Probes
-from psgld.samplers.psgld import PSGLDChain
+from psgld.samplers.langevin import LangevinChain
 
 from .harness import Settings
 
@@ -99,7 +99,7 @@ def run(
 
 def bare_chain(
     data: psgld.Observations, model: psgld.FactorModel, sampler: psgld.PSGLD, threads: int
-) -> PSGLDChain:
+) -> LangevinChain:
     """Return a chain with nothing around it."""
     engine = psgld.Threads(threads)
     setup = sampler.prepare(data, model, engine, 0)

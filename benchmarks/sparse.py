@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import psgld
-from psgld.samplers.psgld import PSGLDChain
+from psgld.samplers.langevin import LangevinChain
 
 from . import problems, prototype
 from .harness import Row, Settings, in_turns, timed
@@ -14,7 +14,7 @@ from .harness import Row, Settings, in_turns, timed
 _ITERATIONS = 3 * problems.BLOCKS
 
 
-def _iteration(chain: PSGLDChain) -> float:
+def _iteration(chain: LangevinChain) -> float:
     return timed(partial(chain.advance, _ITERATIONS))() / _ITERATIONS
 
 

@@ -148,22 +148,29 @@ void Chain<T>::advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, s
 
 template <class T>
 void Chain<T>::accumulate(Pool& pool, Pass pass, int part) {
-  outer.sum = Aligned<T>(outer.x.size());
-  inner.sum = Aligned<T>(inner.x.size());
+  for (auto* f : {&outer, &inner}) {
+    if (!f->sum.data()) f->sum = Aligned<T>(f->x.size());
+    std::memset(f->sum.data(), 0, sizeof(T) * f->sum.size());
+  }
   const Rule<T> o = rule(outer, 0, 0, 1), i = rule(inner, 0, 0, 1);
   const int first = part < 0 ? 0 : part, n = part < 0 ? grid.parts : 1;
   run(pool, n, [&](size_t q) { return Iteration{first + static_cast<int>(q), pass, o, i}; });
 }
 
 template <class T>
-void Chain<T>::set_bound(Factor<T>& factor, std::span<const double> rate) {
+void Chain<T>::set_bound(Pool& pool, Factor<T>& factor, std::span<const double> rate) {
   if (!factor.inverse_bound.data()) factor.inverse_bound = Aligned<T>(factor.x.size());
+  Aligned<T> prior(stride, T(1));
+  for (int k = 0; k < components; ++k) prior[k] = static_cast<T>(rate[k]);
   const size_t rows = factor.x.size() / stride;
-  for (size_t r = 0; r < rows; ++r)
-    for (int k = 0; k < components; ++k) {
-      const size_t at = r * stride + k;
-      factor.inverse_bound[at] = T(1) / (factor.sum[at] / phi + static_cast<T>(rate[k]));
+  const T* lambda = prior.data();
+  pool.run([&](int id) {
+    for (size_t r = rows * id / pool.size(); r < rows * (id + 1) / pool.size(); ++r) {
+      const T* sum = factor.sum.data() + r * stride;
+      T* out = factor.inverse_bound.data() + r * stride;
+      for (int k = 0; k < stride; ++k) out[k] = phi / (sum[k] + phi * lambda[k]);
     }
+  });
 }
 
 template <class T>
@@ -189,11 +196,13 @@ void Chain<T>::save() {
     if (!f->saved.data()) f->saved = Aligned<T>(f->x.size());
     std::memcpy(f->saved.data(), f->x.data(), sizeof(T) * f->x.size());
   }
+  saved_squares_ = squares_;
 }
 
 template <class T>
 void Chain<T>::restore() {
   for (auto* f : {&outer, &inner}) std::memcpy(f->x.data(), f->saved.data(), sizeof(T) * f->x.size());
+  squares_ = saved_squares_;
 }
 
 template class Chain<float>;

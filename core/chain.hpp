@@ -44,7 +44,7 @@ class Chain {
   void accumulate(Pool& pool, Pass pass, int part);
 
   // The non-negative metric from the sums of the weights: b = sum / phi + rate.
-  void set_bound(Factor<T>& factor, std::span<const double> rate);
+  void set_bound(Pool& pool, Factor<T>& factor, std::span<const double> rate);
 
   // Over the last visit to every block, in a fixed order.
   double squares() const;
@@ -71,6 +71,7 @@ class Chain {
   void run(Pool& pool, size_t n, const std::function<Iteration(size_t)>& iteration);
   void work(const Iteration& now, const Chunk& chunk, Worker& worker);
 
+  std::vector<double> saved_squares_;
   std::vector<double> squares_;              // of each chunk of each block
   std::vector<std::atomic<int>> remaining_;  // chunks of each outer strip still to be done
   std::vector<std::atomic<int>> slot_;       // partial gradients of each outer strip, once taken

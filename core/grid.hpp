@@ -239,7 +239,7 @@ class Grid {
         };
         const double total = cost(tiles);
         const int n =
-            std::clamp(static_cast<int>(total / std::max(16384.0, 24.0 * k.columns)), 1, std::min(16, tiles));
+            std::clamp(static_cast<int>(total / std::max(24576.0, 36.0 * k.columns)), 1, std::min(16, tiles));
         chunk_slot[b * parts + inner_strip(b, p)] = chunk_slots;
         chunk_slots += n;
         most_chunks = std::max(most_chunks, n);

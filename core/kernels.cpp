@@ -161,22 +161,31 @@ double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* mu, int6
 template <class T>
 void column_sums(const T* x, const T* counts, int64_t rows, int stride, int components, double* sum,
                  double* squares, double* weighted) {
-  // Rows are summed in the precision of the factors over short runs, in double over the runs.
-  constexpr int L = kLanes<T>, run = 64;
+  // Rows are summed in the precision of the factors over short runs, in double over the runs; four sums side
+  // by side hide the latency of an addition.
+  constexpr int L = kLanes<T>, run = 64, lanes = 4;
   for (int k = 0; k < components; ++k) sum[k] = squares[k] = weighted[k] = 0;
   for (int64_t r = 0; r < rows; r += run)
     for (int k = 0; k < stride; k += L) {
-      Vec<T> s{}, s2{}, sw{};
-      for (int64_t i = r; i < rows && i < r + run; ++i) {
-        const Vec<T> w = load(x + i * stride + k);
-        s += w;
-        s2 += w * w;
-        sw += counts[i] * (w * w);
-      }
+      Vec<T> s[lanes] = {}, s2[lanes] = {}, sw[lanes] = {};
+      const int n = static_cast<int>(rows - r < run ? rows - r : run);
+      auto add = [&](int i, int lane) {
+        const Vec<T> w = load(x + (r + i) * stride + k), w2 = w * w;
+        s[lane] += w;
+        s2[lane] += w2;
+        sw[lane] += counts[r + i] * w2;
+      };
+      int i = 0;
+      for (; i + lanes <= n; i += lanes)
+#pragma GCC unroll 4
+        for (int lane = 0; lane < lanes; ++lane) add(i + lane, lane);
+      for (; i < n; ++i) add(i, 0);
+      const Vec<T> t = (s[0] + s[1]) + (s[2] + s[3]), t2 = (s2[0] + s2[1]) + (s2[2] + s2[3]),
+                   tw = (sw[0] + sw[1]) + (sw[2] + sw[3]);
       for (int l = 0; l < L && k + l < components; ++l) {
-        sum[k + l] += s[l];
-        squares[k + l] += s2[l];
-        weighted[k + l] += sw[l];
+        sum[k + l] += t[l];
+        squares[k + l] += t2[l];
+        weighted[k + l] += tw[l];
       }
     }
 }

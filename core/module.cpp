@@ -149,10 +149,10 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              copy_vector(c.factor(which).ridge, ridge, c.components);
            })
       .def("set_bound",
-           [](C& c, int which, In<double> rate) {
+           [](C& c, Pool& pool, int which, In<double> rate) {
              require(static_cast<int>(rate.shape(0)) == c.components, "expected one rate a component");
              require(c.factor(which).sum.data() != nullptr, "accumulate the weights first");
-             c.set_bound(c.factor(which), span(rate));
+             c.set_bound(pool, c.factor(which), span(rate));
            })
       .def("advance",
            [](C& c, Pool& pool, uint64_t t, In<int32_t> parts, In<double> steps, In<double> scales) {
@@ -196,9 +196,11 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                      "wrong shape");
              nb::gil_scoped_release release;
              // Most of the time goes to the pages of a new array, which the threads fetch side by side.
-             pool.run([&](int id) {
-               c.gather(which, c.factor(which).x, out.data(), out.shape(1), id, pool.size());
-             });
+             const int n = out.size() < (1u << 17) ? 1 : pool.size();
+             auto part = [&](int id) {
+               if (id < n) c.gather(which, c.factor(which).x, out.data(), out.shape(1), id, n);
+             };
+             n == 1 ? part(0) : pool.run(part);
            })
       .def("scatter",
            [](C& c, int which, InMatrix<T> x) {

@@ -2,6 +2,8 @@
 // inner products, then all scores (a vector at a time, so that even a power costs little), then all sums.
 #pragma once
 
+#include <algorithm>
+
 #include "scratch.hpp"
 #include "tweedie.hpp"
 
@@ -38,13 +40,17 @@ inline double sparse_batch(const Block<T>& block, const Index* index, const Like
   if constexpr (NV > 0) stride = NV * L;
   const int n = static_cast<int>(stride) / L, count = static_cast<int>(end - begin);
   alignas(64) T e[kBatch];
-  int q = 0;
-  for (; q + L <= count; q += L)
-    store(e + q, products<T, NV, true>(block, index, stride, tile, inner, begin + q, L));
-  if (q < count)
-    store(e + q, products<T, NV, false>(block, index, stride, tile, inner, begin + q, count - q));
-
-  const double squares = scores(likelihood, pass, block.value + begin, e, count);
+  double squares = 0;
+  if (pass == Pass::weight && likelihood.family == Family::poisson) {
+    std::fill_n(e, count, T(1));  // mu^0: no need for mu
+  } else {
+    int q = 0;
+    for (; q + L <= count; q += L)
+      store(e + q, products<T, NV, true>(block, index, stride, tile, inner, begin + q, L));
+    if (q < count)
+      store(e + q, products<T, NV, false>(block, index, stride, tile, inner, begin + q, count - q));
+    squares = scores(likelihood, pass, block.value + begin, e, count);
+  }
 
   for (uint32_t from = begin; from < end; ++row) {
     const uint32_t to = block.start[row + 1] < end ? block.start[row + 1] : end;

@@ -34,7 +34,7 @@ def test_gaussian_with_a_wild_step():
 
 
 def test_a_chain_that_no_step_can_save_says_so(monkeypatch):
-    monkeypatch.setattr("psgld.samplers.psgld._RUNAWAY", 1e-9)
+    monkeypatch.setattr("psgld.samplers.langevin._RUNAWAY", 1e-9)
     with pytest.raises(psgld.SamplingError, match="still diverges after halving the step size"):
         psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=5, tune=100, progress=False)
 

@@ -18,7 +18,7 @@ from psgld.data import Observations
 from psgld.engines import Threads
 from psgld.engines.threads import SCORE, WEIGHT, H, W
 from psgld.partition import Strips
-from psgld.samplers.psgld import family_of
+from psgld.samplers.langevin import family_of
 
 FAMILIES = (1.0, 2.0, 0.0, -1.0, 0.5, 0.3, -0.5)
 METRICS = ("identity", "non-negative", "real-valued")
@@ -103,7 +103,7 @@ class Problem:
             core.set_move(which, move)
             b = np.ones((self.V.shape[which], K))
             if self.metric == "non-negative":
-                core.set_bound(which, rate)
+                self.chain.set_bound(which, rate)
                 b = sums[which] / self.phi + rate
             elif self.metric == "real-valued":
                 curvature = rng.uniform(0.2, 1.0, K)

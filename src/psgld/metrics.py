@@ -37,11 +37,20 @@ class Metric(ABC):
         """Return whether D is refreshed at this upkeep (1, 2, …), at the end of a cycle."""
 
     @abstractmethod
-    def step_size(self, blocks: int, sparse: bool, tune: int, curvature: float) -> StepSize:
-        """Return the default step size of a run with `tune` iterations of burn-in.
+    def step_size(self, problem: Problem) -> StepSize:
+        """Return the default step size."""
 
-        `curvature` bounds the curvature of the log posterior along a coefficient, at the start.
-        """
+
+@final
+@dataclass(frozen=True)
+class Problem:
+    """What a default step size depends on."""
+
+    components: int
+    blocks: int
+    sparse: bool  # rows are unevenly spread over the parts
+    tune: int
+    curvature: float  # of the log posterior along a coefficient of the fullest row, at the start
 
 
 @final
@@ -58,11 +67,11 @@ class Identity(Metric):
         """Return False: D does not change."""
         return False
 
-    def step_size(self, blocks: int, sparse: bool, tune: int, curvature: float) -> StepSize:
+    def step_size(self, problem: Problem) -> StepSize:
         """Return a step that is stable on the fullest row, from the curvature at the start."""
         # The curvature is that of a typical mean; entries with a small mean bend a hundred times more.
-        last = 0.01 / curvature
-        return Decay(3 * last, last, tune)
+        last = 0.01 / problem.curvature
+        return Decay(3 * last, last, problem.tune)
 
 
 @final
@@ -82,24 +91,24 @@ class NonNegative(Metric):
 
     def rescale(self, chain: ThreadedChain, hyper: Hyper) -> None:
         """Take b from the weights of the last pass and the present φ and λ."""
-        chain.core.set_bound(W, hyper.row_rate)
-        chain.core.set_bound(H, hyper.col_rate)
+        chain.set_bound(W, hyper.row_rate)
+        chain.set_bound(H, hyper.col_rate)
 
     def due(self, upkeep: int) -> bool:
-        """Return True for the first 30, then ever more rarely.
+        """Return True for the first 20, then ever more rarely.
 
         A pass costs as much as a cycle; and as the refreshes thin out, what a metric that follows the state does to
         the target vanishes.
         """
-        return upkeep <= 30 or int(np.log(upkeep) / _LOG_STEP) > int(np.log(upkeep - 1) / _LOG_STEP)
+        return upkeep <= 20 or int(np.log(upkeep) / _LOG_STEP) > int(np.log(upkeep - 1) / _LOG_STEP)
 
-    def step_size(self, blocks: int, sparse: bool, tune: int, curvature: float) -> StepSize:
+    def step_size(self, problem: Problem) -> StepSize:
         """Return steps that fall from 0.5 to 0.1; to less where a part holds few of a row's entries."""
-        last = min(0.1, 0.4 / blocks) if sparse else 0.1
-        return Decay(5 * last, last, tune * 3 // 4)
+        last = min(0.1, 0.4 / problem.blocks) if problem.sparse else 0.1
+        return Decay(5 * last, last, problem.tune * 3 // 4)
 
 
-_LOG_STEP = np.log(1.1)
+_LOG_STEP = np.log(1.2)
 
 
 @final
@@ -119,10 +128,14 @@ class RealValued(Metric):
         """Return True: q is cheap."""
         return True
 
-    def step_size(self, blocks: int, sparse: bool, tune: int, curvature: float) -> StepSize:
-        """Return ε = 0.4 / B falling to 0.2 / B: beyond 0.4 / B the noise of the parts inflates the posterior."""
-        last = 0.2 / blocks if sparse else 0.1
-        return Decay(2 * last, last, tune * 3 // 4)
+    def step_size(self, problem: Problem) -> StepSize:
+        """Return steps that fall from 0.4 / B to 0.2 / B, or from 2 / K to 1 / K if that is less.
+
+        Beyond 0.4 / B the noise of the parts inflates the posterior. D is diagonal: where the components are
+        correlated, the curvature along their common direction is up to K times that of one.
+        """
+        last = min(0.1, 0.2 / problem.blocks, 1 / problem.components)
+        return Decay(2 * last, last, problem.tune * 3 // 4)
 
 
 METRICS: dict[str, Callable[[], Metric]] = {

@@ -121,6 +121,10 @@ class ThreadedChain:
         """Add up scores or weights over a part (or over all of V) for every row of both factors."""
         self.core.accumulate(self._pool, kind, part)
 
+    def set_bound(self, which: int, rate: NDArray[np.float64]) -> None:
+        """Take the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
+        self.core.set_bound(self._pool, which, rate)
+
     def accumulated(self, which: int) -> NDArray[Any]:
         """Return what `accumulate` added up for a factor."""
         return self.core.accumulated(which)
