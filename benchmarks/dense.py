@@ -29,7 +29,11 @@ def run(settings: Settings) -> Iterator[Row]:
             )
         best = in_turns(cases, settings.choose(7, 1))
         seconds[threads] = best["psgld"]
-        if "prototype" in best:
+        if settings.prototypes is None:
+            yield Row(
+                f"dense, {threads} thread(s): time / prototype's", note="not measured: give --prototypes"
+            )
+        elif "prototype" in best:
             yield Row(
                 f"dense, {threads} thread(s): time / prototype's",
                 best["psgld"] / best["prototype"],

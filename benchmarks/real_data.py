@@ -59,11 +59,7 @@ def ratings(name: str, data: psgld.Observations, barred: bool) -> Iterator[Row]:
     start = time.perf_counter()
     post = psgld.sample(train, psgld.FactorModel(32, "gaussian", bias=True), progress=False)
     sampling = time.perf_counter() - start
-    labels = [
-        index if names is None else names[index]
-        for index, names in ((rows, train.row_labels), (cols, train.col_labels))
-    ]
-    prediction = post.predict(*labels)
+    prediction = post.predict(rows, cols)
     error = np.clip(prediction.mean, 1, 5) - values
     low, high = prediction.interval(0.9)
     seconds = time.perf_counter() - start

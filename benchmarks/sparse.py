@@ -33,7 +33,9 @@ def run(settings: Settings) -> Iterator[Row]:
         )
     best = in_turns(cases, settings.choose(5, 1))
     ms = {name: f"{1e3 * seconds:.2f} ms" for name, seconds in best.items()}
-    if "prototype" in best:
+    if settings.prototypes is None:
+        yield Row("sparse, K=64: time / prototype's", float("nan"), note="not measured: give --prototypes")
+    elif "prototype" in best:
         yield Row(
             "sparse, K=64, 1 thread: time / prototype's",
             best["64 1"] / best["prototype"],

@@ -120,7 +120,7 @@ def test_warnings_are_notes(tmp_path, capsys):
     argv = ["fit", file, "-o", str(tmp_path / "r.npz"), *QUICK, "--likelihood", "poisson"]
     assert main(argv) == 0
     err = capsys.readouterr().err.splitlines()
-    assert err[0].startswith("psgld: note: a sparse matrix under a count likelihood") and len(err) == 2
+    assert err[0].startswith("psgld: note: sparse data under a count likelihood") and len(err) == 2
     assert main([*argv, "-q"]) == 0
     assert capsys.readouterr() == ("", "")
 

@@ -385,3 +385,13 @@ def test_generator_of_chunks():
 def test_imports_nothing_optional():
     code = "import sys, psgld.data; print({'pandas', 'polars', 'pyarrow'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_held_out_entries_are_given_in_labels():
+    V = Observations.from_coo(
+        [0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], row_labels=[7, 9], col_labels=["a", "b"]
+    )
+    _, (rows, cols, values) = V.split(0.5, seed=0)
+    index = V.row_index(rows), V.col_index(cols)
+    np.testing.assert_array_equal(np.array([[1.0, 2.0], [3.0, 4.0]])[index], values)
+    assert set(rows.tolist()) <= {7, 9} and set(cols.tolist()) <= {"a", "b"}

@@ -156,3 +156,28 @@ def test_intervals_of_new_observations_cover(name):
     low, high = post.predict(rows, cols).interval(0.9)
     covered = np.mean((low <= new) & (new <= high))
     assert 0.87 < covered < (0.94 if name != "poisson" else 0.97)  # counts are discrete: intervals cover more
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("offset", [0.0, 30.0, 1000.0, 1e5])
+def test_a_large_mean_hides_neither_the_noise_nor_the_structure(offset, bias):
+    rng = np.random.default_rng(9)
+    mu = offset + rng.normal(size=(80, 3)) @ rng.normal(size=(3, 60))
+    post = fit(rng.normal(mu, 0.5), psgld.FactorModel(5, "gaussian", bias=bias))
+    # float32 factors resolve means of 1e5 to about 0.01 only if an offset carries them.
+    slack = 1.15 if bias or offset < 1e4 else 1.6
+    assert 0.25 / slack < post.draws.phi.mean() < 0.25 * slack
+    low, high = post.predict(*cells(mu.shape)).mean_interval(0.9)
+    covered = np.mean((low <= mu[cells(mu.shape)]) & (mu[cells(mu.shape)] <= high))
+    assert 0.8 < covered < 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.01, 0.003])
+def test_noise_far_below_the_signal_is_found(noise):
+    rng = np.random.default_rng(10)
+    mu = rng.normal(size=(80, 3)) @ rng.normal(size=(3, 60))
+    sd = noise * mu.std()
+    post = fit(rng.normal(mu, sd), psgld.FactorModel(3, "gaussian"))
+    assert post.draws.phi.mean() == pytest.approx(sd**2, rel=0.3)

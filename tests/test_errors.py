@@ -62,6 +62,11 @@ def test_powers_without_a_distribution(beta):
         ({"rank": 3}, "contradicts the model's 2"),
         ({"sampler": psgld.PSGLD(blocks=11)}, "11 blocks cannot be cut from 10 columns; choose blocks <= 10"),
         ({"track": ([99], [0])}, "99"),
+        ({"track": [0]}, "track must be a pair"),
+        ({"track": ([0, 1], [0])}, "track needs as many rows as columns, got 2 and 1"),
+        ({"engine": 2}, r"engine must be Threads\(…\), got 2"),
+        ({"sampler": psgld.PSGLD}, r"sampler must be PSGLD\(…\)"),
+        ({"progress": "bar"}, "progress must be True"),
     ],
 )
 def test_options(options, message):
@@ -78,6 +83,11 @@ def test_options(options, message):
         ({"temperature": -1.0}, "temperature must be >= 0"),
         ({"step_size": -0.1}, "positive number or a function of t"),
         ({"step_size": "large"}, "positive number or a function of t"),
+        ({"temperature": "1"}, "temperature must be >= 0"),
+        ({"schedule": "cyclic"}, r"schedule must be one of Cyclic\(…\), Reshuffled"),
+        ({"partition": "x"}, r"partition must be one of Shuffled"),
+        ({"metric": "euclidean"}, "identity, non-negative, real-valued"),
+        ({"metric": psgld.Identity}, "must be a metric such as"),
     ],
 )
 def test_sampler_settings(options, message):
@@ -86,8 +96,8 @@ def test_sampler_settings(options, message):
 
 
 def test_metric_and_model_must_agree():
-    with pytest.raises(psgld.ModelError, match="identity, non-negative, real-valued"):
-        short(V, sampler=psgld.PSGLD(metric="euclidean"))
+    with pytest.raises(psgld.ModelError, match="real-valued metric is for Gaussian models"):
+        short(V, sampler=psgld.PSGLD(metric="real-valued"))
     with pytest.raises(psgld.ModelError, match="needs non-negative factors"):
         short(V, psgld.FactorModel(2, "gaussian"), sampler=psgld.PSGLD(metric="non-negative"))
 
@@ -100,7 +110,7 @@ def test_a_step_size_function_that_goes_wrong():
 
 
 def test_draws_that_do_not_fit_in_memory_are_refused_before_sampling(monkeypatch):
-    monkeypatch.setattr(draws_module, "available_memory", lambda: 10_000)
+    monkeypatch.setattr(draws_module, "available_memory", lambda: 100_000)
     with pytest.raises(psgld.SamplingError, match=r"need .* GiB.*fewer draws"):
         short(V, draws=1000)
     assert short(V, draws=1000, keep=False, track=([0], [1])).tracked.mean.shape == (1,)
@@ -135,7 +145,7 @@ def test_predict():
         post.predict([0, 12], [0, 0])
     with pytest.raises(psgld.DataError, match="unknown column label"):
         post.predict([0], [-1])
-    with pytest.raises(psgld.SamplingError, match="as many rows as columns"):
+    with pytest.raises(psgld.DataError, match="as many rows as columns"):
         post.predict([0, 1], [0, 1, 2])
     with pytest.raises(psgld.DataError, match="level must be between 0 and 1"):
         post.predict([0], [0]).interval(90)
@@ -143,3 +153,31 @@ def test_predict():
         post.predict([0], [0]).log_density([1.0, 2.0])
     with pytest.raises(psgld.SamplingError, match="no draws of W and H were kept"):
         short(V, keep=False).predict([0], [0])
+
+
+def test_values_beyond_the_range_of_the_factors():
+    model = psgld.FactorModel(2, "gaussian")
+    for scale in (1e20, 1e-20):
+        with pytest.raises(psgld.DataError, match="dtype='float64'"):
+            short(V * scale, model)
+        assert np.isfinite(short(V * scale, model, sampler=psgld.PSGLD(dtype="float64")).W).all()
+
+
+def test_an_error_in_one_chain_ends_the_others(monkeypatch):
+    from psgld.samplers.langevin import LangevinChain
+
+    first = []
+
+    def fail(self, n, advance=LangevinChain.advance):
+        first.append(self.key) if not first else None
+        if self.key == first[0]:
+            raise psgld.SamplingError("it broke")
+        advance(self, n)
+
+    monkeypatch.setattr(LangevinChain, "advance", fail)
+    with pytest.raises(psgld.SamplingError, match="it broke"):
+        short(V, chains=2, draws=10**6, keep=False, engine=psgld.Threads(2))
+
+
+def test_impossible_values_have_no_density():
+    assert short(V).predict([0, 1], [0, 1]).log_density([-1.0, 2.0])[0] == -np.inf

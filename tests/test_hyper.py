@@ -94,7 +94,7 @@ def test_draws_of_a_biased_gaussian_are_the_conditionals():
     assert stats.kstest([h.row_rate[1] for h in drawn], stats.gamma(16, scale=1 / rate).cdf).pvalue > 1e-3
     rate = 1 / first.col_rate[2] + 0.5 * ((col[:, 2] - 3.0) ** 2).sum()
     assert stats.kstest([h.col_rate[2] for h in drawn], stats.gamma(11, scale=1 / rate).cdf).pvalue > 1e-3
-    assert stats.kstest([1 / h.phi for h in drawn], stats.gamma(51, scale=1 / 20.5).cdf).pvalue > 1e-3
+    assert stats.kstest([1 / h.phi for h in drawn], stats.gamma(51, scale=1 / 20.0).cdf).pvalue > 1e-3
     residual = [(h.offset - col[:, 2].mean()) * np.sqrt(20 * h.col_rate[2]) for h in drawn]
     assert stats.kstest(residual, "norm").pvalue > 1e-3
     assert {h.row_rate[2] for h in drawn} == {h.col_rate[1] for h in drawn} == {1.0}

@@ -1,5 +1,7 @@
 """What comes back: draws, predictions, traces, labels, files."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -152,3 +154,21 @@ def test_progress_is_reported(data):
     )
     assert seen[-1].done == seen[-1].total == 300
     assert np.isfinite(seen[-1].lp) and seen[-1].divergences == 0
+
+
+def test_as_many_draws_as_possible_survive_an_interrupt(monkeypatch, data):
+    """One chain of three is done, one has few draws, one none: the first is kept whole."""
+    module = sys.modules["psgld.sample"]  # `psgld.sample` itself is the function
+    stops = iter([10**9, 12, 3])
+
+    def early(chain, plan, recorder, run=module.run):
+        stop = next(stops)
+        yield from run(chain, plan, recorder)
+        recorder.kept = min(recorder.kept, stop)
+
+    monkeypatch.setattr(module, "run", early)
+    model = psgld.FactorModel(2, "gaussian")
+    post = psgld.sample(
+        data.V, model, draws=60, tune=20, thin=1, chains=3, engine=psgld.Threads(1), progress=False
+    )
+    assert post.W.shape[:2] == (1, 60) and post.sample_stats["lp"].shape == (1, 60)

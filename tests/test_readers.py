@@ -138,7 +138,7 @@ def test_string_labels(tmp_path):
     path = tmp_path / "named.csv"
     path.write_text('who,what,value\n"Lee, Al",007,1\nb,7,2.5\n c ,+8,3\n', encoding="utf-8")
     V = Observations.from_file(path)
-    check(V, ["Lee, Al", "b", "c"], [7, 7, 8], [1, 2.5, 3])
+    check(V, ["Lee, Al", "b", "c"], ["007", "7", "+8"], [1, 2.5, 3])
     path.write_text("1.5,99999999999999999999,1\n2,7,2\n", encoding="utf-8")
     check(Observations.from_file(path), ["1.5", "2"], ["99999999999999999999", "7"], [1, 2])
 
@@ -298,3 +298,11 @@ def test_save(tmp_path, absent):
     dense = Observations.from_dense(X)
     dense.save(path)
     np.testing.assert_array_equal(Observations.from_file(path).dense, X)
+
+
+def test_leading_zeros_are_part_of_a_label(tmp_path):
+    path = tmp_path / "zip.csv"
+    path.write_text("zip,item,value\n00501,1,2.0\n501,2,3.0\n10001,1,4.0\n")
+    V = Observations.from_file(path)
+    assert V.row_labels.tolist() == ["00501", "10001", "501"]
+    assert V.values.tolist() == [2.0, 4.0, 3.0]

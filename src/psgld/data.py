@@ -33,6 +33,9 @@ from .readers import Column, Triples, frame_triples, is_frame, read_file, triple
 Entries = tuple[IntArray, IntArray, FloatArray]
 """Row indices, column indices and values."""
 
+LabelledEntries = tuple[LabelArray, LabelArray, FloatArray]
+"""Row labels (or indices, if there are none), column labels and values."""
+
 ABSENT = ("unobserved", "zero")
 
 
@@ -296,9 +299,10 @@ class Observations:
         at = np.minimum(np.searchsorted(cells, chosen), self.stored - 1)
         return rows, cols, np.where(cells[at] == chosen, self.values[at], self.values.dtype.type(0))
 
-    def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, Entries]:
+    def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, LabelledEntries]:
         """Hold out a random fraction of the stored entries: the rest, and (rows, cols, values) held out.
 
+        Rows and columns are given as `Posterior.predict` takes them: in labels if the data have any.
         Shape and labels stay. When absent entries are zeros, those held out read as zeros in the rest: the
         usual protocol for implicit feedback.
         """
@@ -310,7 +314,12 @@ class Observations:
         chosen = np.sort(
             np.random.default_rng(seed).choice(self.stored, n_test, replace=False, shuffle=False)
         )
-        rows, cols, _ = test = self.entries(chosen)
+        rows, cols, values = self.entries(chosen)
+        test = (
+            rows if self.row_labels is None else self.row_labels[rows],
+            cols if self.col_labels is None else self.col_labels[cols],
+            values,
+        )
         left = self.stored - n_test
         if self.csr is None:
             assert self.dense is not None
@@ -339,7 +348,11 @@ class Observations:
         else:
             arrays |= {**self.csr._asdict(), "shape": self.shape, "absent": self.absent}
             arrays["absent_chosen"] = self.absent_chosen
-        np.savez(path, psgld=1, **arrays)
+        try:
+            with open(path, "wb") as file:
+                np.savez(file, psgld=1, **arrays)
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error.strerror or error}") from error
 
     def __repr__(self) -> str:
         percent = 100 * self.stored / (self.shape[0] * self.shape[1])

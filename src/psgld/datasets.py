@@ -145,7 +145,7 @@ def ratings(
     ]
     everything = Observations.from_coo(i, j, values, (users, items), "unobserved", "error", *names)
     V, (r, c, held_out) = everything.split(test, seed=rng)
-    triples = names[0][r], names[1][c], np.asarray(held_out, np.float64)
+    triples = r, c, np.asarray(held_out, np.float64)
     return Synthetic(V, W, H, _with_phi(likelihood, phi), triples)
 
 

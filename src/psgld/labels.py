@@ -24,6 +24,7 @@ LabelArray = NDArray[Any]
 DUPLICATES = ("error", "sum", "mean", "last")
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_PLAIN_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _SHOWN = 5
 
 
@@ -76,9 +77,12 @@ def merge(parts: Sequence[Coded]) -> Coded:
 
 
 def tidy_text(parts: Sequence[Coded]) -> list[Coded]:
-    """Read the labels of a text file: blanks around them go, and they are integers if all of them look so."""
+    """Read the labels of a text file: blanks around them go, and they are integers if all of them look so.
+
+    "007" does not: as an integer it would come back as 7.
+    """
     stripped = [np.array([label.strip() for label in part.labels.tolist()], dtype=str) for part in parts]
-    if all(_INTEGER.fullmatch(label) for labels in stripped for label in labels.tolist()):
+    if all(_PLAIN_INTEGER.fullmatch(label) for labels in stripped for label in labels.tolist()):
         # An integer beyond int64 stays a string.
         with suppress(OverflowError):
             stripped = [labels.astype(np.int64) for labels in stripped]

@@ -85,6 +85,11 @@ class Assigned(Partition):
     rows: ArrayLike
     cols: ArrayLike
 
+    @property
+    def blocks(self) -> int:
+        """The number of strips."""
+        return int(np.max(self.rows)) + 1
+
     def cut(self, observations: Observations, blocks: int) -> tuple[Strips, Strips]:
         """Return the strips of the rows and of the columns."""
         sides = zip((self.rows, self.cols), observations.shape, ("rows", "columns"), strict=True)

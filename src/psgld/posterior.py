@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import SamplingError
+from .errors import DataError
 from .labels import LabelArray, find_labels
 from .models import FactorModel
 from .predict import Prediction
@@ -100,7 +100,7 @@ class Posterior:
         j = find_labels(self.col_labels, cols, self.shape[1], "column")
         if len(i) != len(j):
             if 1 not in (len(i), len(j)):
-                raise SamplingError(
+                raise DataError(
                     f"as many rows as columns are needed, or one of either; got {len(i)} and {len(j)}"
                 )
             i, j = (np.ascontiguousarray(a) for a in np.broadcast_arrays(i, j))
@@ -134,10 +134,13 @@ def assemble(
     keys: list[int],
     interrupted: bool,
 ) -> Posterior:
-    """Put together what the chains have recorded; chains that were stopped early are cut to a common length."""
-    kept = [r for r in recorders if r.kept]
+    """Put together what the chains have recorded; of chains that were stopped early, as much as possible."""
+    kept = sorted((r for r in recorders if r.kept), key=lambda r: -r.kept)
     if not kept:
         raise KeyboardInterrupt("stopped during burn-in: there are no draws yet")
+    # Chains that were stopped have draws of different numbers: keep those chains that make the most of them.
+    most = max(range(len(kept)), key=lambda m: (m + 1) * kept[m].kept)
+    kept = sorted(kept[: most + 1], key=lambda r: r.number)
     n = min(r.kept for r in kept)
     if len(kept) < len(keys) or n < plan.draws:
         draws = draws.part([r.number for r in kept], n)

@@ -97,8 +97,11 @@ class Prediction:
         out = np.empty(len(self))
         for at, mu, phi in self._chunks():
             logs = self._likelihood.logpdf(values[at], self._allowed(mu), phi)
-            top = logs.max(axis=0)
-            out[at] = top + np.log(np.exp(logs - top).mean(axis=0))
+            top = np.maximum(
+                logs.max(axis=0), -1e300
+            )  # -inf in every draw stays -inf, without a NaN on the way
+            with np.errstate(divide="ignore"):
+                out[at] = top + np.log(np.exp(logs - top).mean(axis=0))
         return out
 
     def _interval(self, level: float, chunks: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

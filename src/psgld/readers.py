@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import re
 import warnings
 import zipfile
 import zlib
@@ -27,6 +28,8 @@ TEXT = (".csv", ".tsv", ".txt", ".dat", ".data")
 ALLOWED = (*TEXT, ".parquet", ".mtx", ".npy", ".npz")
 
 _ROLES = {"row": ("row",), "column": ("col", "column"), "value": ("value",)}
+_LEADING_ZERO = re.compile(r"(?:^|[\s,;|:\"])0[0-9]", re.MULTILINE)
+
 DELIMITERS = (
     "::",
     "\t",
@@ -210,6 +213,8 @@ def _parse(path: Path, layout: _Layout, dtype: np.dtype[Any]) -> Iterator[list[N
             if layout.header and done == 0:
                 data = data[1:]
             try:
+                if dtype is not _STRINGS and _LEADING_ZERO.search("".join(data)):
+                    raise ValueError("a number with leading zeros may be a label, such as a postcode")
                 arrays = _load(data, layout, dtype)
                 if not np.isfinite(arrays[2]).all():
                     raise ValueError("a value is not finite")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from .data import Observations, observations
 from .engines import Threads
-from .errors import ModelError, PsgldWarning, SamplingError
+from .errors import DataError, ModelError, PsgldWarning, SamplingError
 from .interrupt import Interrupt
 from .models import FactorModel, guess
 from .posterior import Posterior, assemble
@@ -92,12 +92,14 @@ def sample(
     """
     data = observations(V)
     model = _model(model, rank, data)
-    data = _ready(data, model)
-    sampler, engine = sampler or PSGLD(), engine or Threads()
+    sampler = PSGLD() if sampler is None else sampler
+    engine = Threads() if engine is None else engine
+    _check_kinds(sampler, engine, progress)
+    data = _ready(data, model, sampler.dtype)
     plan = _plan(draws, tune, thin, sampler.cycle(data))
     _check_count("chains", chains, least=1)
     room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
-    pairs = None if track is None else (data.row_index(track[0]), data.col_index(track[1]))
+    pairs = None if track is None else _pairs(data, track)
 
     setup = sampler.prepare(data, model, engine, plan.tune)
     probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
@@ -133,7 +135,7 @@ def _run_all(
 ) -> tuple[list[Recorder], bool]:
     """Run the chains, one after the other or side by side, until done or interrupted."""
     side_by_side = len(keys) > 1 and engine.workers > 1 and _seconds_an_iteration(work.setup) < _SIDE_BY_SIDE
-    own = engine.single() if side_by_side else engine
+    own = engine.share(len(keys)) if side_by_side else engine
     meter = Meter(progress, len(keys) * work.plan.iterations)
     recorders: list[Recorder | None] = [None] * len(keys)
     with Interrupt() as interrupt:
@@ -148,10 +150,17 @@ def _run_all(
                 if interrupt.asked:
                     return
 
+        def guarded(number: int) -> None:
+            try:
+                one(number)
+            except BaseException:
+                interrupt.asked = True  # the other chains need not run to the end for the error to be seen
+                raise
+
         try:
             if side_by_side:
                 with ThreadPoolExecutor(engine.workers) as pool:
-                    list(pool.map(one, range(len(keys))))
+                    list(pool.map(guarded, range(len(keys))))
             else:
                 for number in range(len(keys)):
                     one(number)
@@ -186,10 +195,11 @@ def _model(model: FactorModel | None, rank: int | None, data: Observations) -> F
     return chosen
 
 
-def _ready(data: Observations, model: FactorModel) -> Observations:
+def _ready(data: Observations, model: FactorModel, dtype: str) -> Observations:
     """Check the values, and settle what absent entries mean."""
     beta = model.likelihood.beta
     model.check_values(data.values)
+    _check_range(data, dtype)
     if (
         data.is_sparse
         and not data.absent_chosen
@@ -197,14 +207,44 @@ def _ready(data: Observations, model: FactorModel) -> Observations:
         and data.stored < data.shape[0] * data.shape[1]
     ):
         warnings.warn(
-            "a sparse matrix under a count likelihood: absent entries are taken as unobserved; say "
-            'Observations.from_sparse(V, absent="zero") if they are zeros, or absent="unobserved" if not',
+            "sparse data under a count likelihood: absent entries are taken as unobserved; say "
+            'psgld.observations(V, absent="zero") if they are zeros, or absent="unobserved" if not',
             PsgldWarning,
             stacklevel=3,
         )
     if data.absent == "zero" and beta not in (1.0, 2.0):
         return _filled(data, beta)
     return data
+
+
+def _check_range(data: Observations, dtype: str) -> None:
+    """Refuse values whose squares leave the range of the numbers that the factors are kept in."""
+    largest = max(abs(data.min()), abs(data.max()))
+    limit = 1e15 if dtype == "float32" else 1e120
+    if largest > limit or 0 < largest < 1 / limit:
+        raise DataError(
+            f"the largest value is {largest:.3g}; {dtype} factors need it between {1 / limit:g} and {limit:g}; "
+            + ("rescale V, or use PSGLD(dtype='float64')" if dtype == "float32" else "rescale V")
+        )
+
+
+def _check_kinds(sampler: Any, engine: Any, progress: Any) -> None:
+    for name, value, kind in (("sampler", sampler, PSGLD), ("engine", engine, Threads)):
+        if not isinstance(value, kind):
+            raise SamplingError(f"{name} must be {kind.__name__}(…), got {value!r}")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise SamplingError(f"progress must be True, False, None or a function, got {progress!r}")
+
+
+def _pairs(data: Observations, track: Any) -> tuple[Any, Any]:
+    try:
+        rows, cols = track
+    except (TypeError, ValueError):
+        raise DataError(f"track must be a pair (rows, cols), got {track!r}") from None
+    i, j = data.row_index(rows), data.col_index(cols)
+    if len(i) != len(j):
+        raise DataError(f"track needs as many rows as columns, got {len(i)} and {len(j)}")
+    return i, j
 
 
 def _filled(data: Observations, beta: float) -> Observations:
@@ -219,7 +259,7 @@ def _filled(data: Observations, beta: float) -> Observations:
             f'absent="zero" with beta = {beta} needs all {cells:,} cells in memory; at most 250,000,000 are; '
             "use Poisson() or Gaussian(), which handle the zeros implicitly"
         )
-    dense = np.zeros(data.shape, np.float32)
+    dense = np.zeros(data.shape, data.values.dtype)
     rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
     dense[rows, data.indices] = data.values
     filled = Observations.from_dense(dense)

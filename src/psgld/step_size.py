@@ -89,6 +89,8 @@ def as_step_size(step_size: float | StepSize) -> StepSize:
 def tabulate(step_size: StepSize, t: int, n: int) -> Array:
     """Return the step sizes of iterations t … t + n - 1, checked."""
     steps = np.asarray(step_size(np.arange(t, t + n, dtype=np.float64)), dtype=np.float64)
+    if steps.ndim == 0:  # a function that gives the same for every t
+        steps = np.full(n, float(steps))
     if steps.shape != (n,):
         raise ModelError(
             f"the step size must give one value for each t: {n} expected, got shape {steps.shape}"

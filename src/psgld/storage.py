@@ -61,6 +61,8 @@ def load(path: str | PathLike[str]) -> Posterior:
     source = Path(path)
     if not source.is_file():
         raise DataError(f"no such file: {source}")
+    if not zipfile.is_zipfile(source):
+        raise DataError(f"{source} is not a psgld posterior, or is damaged: it is not an .npz file")
     try:
         with open(source, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}

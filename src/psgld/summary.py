@@ -44,11 +44,16 @@ def _notes(p: Any, lp: Any, half: int) -> list[str]:
         )
     if p.interrupted:
         notes.append("! sampling was interrupted: these are the draws made until then")
-    if half >= 5:
-        drift = abs(lp[:, half:].mean() - lp[:, :half].mean()) / (lp.std(axis=1).mean() + 1e-300)
-        if drift > 1.0:
-            notes.append("! the log posterior still drifts: give more tune iterations")
-    return notes or ["no divergences; the log posterior is level"]
+    if half < 10:
+        return [*notes, "too few draws to tell whether the log posterior is level"]
+    spread = lp.std(axis=1).mean() + 1e-300
+    drift = np.abs(lp[:, half:].mean(axis=1) - lp[:, :half].mean(axis=1)).max() / spread
+    gap = np.ptp(lp.mean(axis=1)) / spread
+    if drift > 1.5:
+        notes.append("! the log posterior still drifts: give more tune iterations")
+    elif gap > 3.0:
+        notes.append("! the chains disagree about the log posterior: give more tune iterations")
+    return notes or ["no divergences; the log posterior is level, and the same in all chains"]
 
 
 def _interval(x: Any) -> str:

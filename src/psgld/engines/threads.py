@@ -66,9 +66,9 @@ class Threads:
         """The number of threads."""
         return int(self.threads or available_cores())
 
-    def single(self) -> Threads:
+    def share(self, chains: int) -> Threads:
         """Return the engine for one of several chains that run side by side."""
-        return replace(self, threads=1)
+        return replace(self, threads=max(1, self.workers // chains))
 
     def grid(
         self, data: Observations, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any]

@@ -13,6 +13,9 @@ from psgld.models._common import Array, real
 from psgld.models.factor_model import FactorModel
 from psgld.models.priors import Prior
 
+_LEAST_NOISE = 1e-6
+"""The scale of the hyperprior of φ, in units of the variance of the data: it matters only if the fit is perfect."""
+
 
 @dataclass(frozen=True, eq=False)
 class Hyper:
@@ -123,7 +126,7 @@ def draw(
     """Draw all that is learnt given the factors, one after the other: rates, offset, and φ of a Gaussian.
 
         rate | W, H ~ Gamma(1 + …, 1/start + …),   offset | c ~ Normal(mean c, 1/(Jλ_c)),
-        1/φ | residuals ~ Gamma(1 + size/2, φ_start + rss/2)
+        1/φ | residuals ~ Gamma(1 + size/2, 1e-6 φ_start + rss/2)
 
     The hyperpriors take their scale from `start`, so that the units of the data do not matter.
     φ of another member is drawn by `DispersionMove`; without `rss` and `size` it stays as it is.
@@ -143,7 +146,7 @@ def draw(
         offset = rng.normal(col_stats.sum[-1] / col_stats.count, (col_stats.count * col_rate[-1]) ** -0.5)
     gaussian_phi = model.likelihood.beta == 2.0 and model.likelihood.phi is None
     if gaussian_phi and rss is not None and size is not None:
-        phi = (start.phi + 0.5 * rss) / rng.standard_gamma(1.0 + 0.5 * size)
+        phi = (_LEAST_NOISE * start.phi + 0.5 * rss) / rng.standard_gamma(1.0 + 0.5 * size)
     return Hyper(row_rate, col_rate, float(offset), float(phi))
 
 

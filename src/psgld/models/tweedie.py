@@ -143,7 +143,7 @@ class Tweedie:
         size = size if size > 0.0 else 1.0
         # φ has the dimension v^β; a constant matrix has no variance to read, but needs a φ > 0 all the same.
         relative = float(np.var(values / size)) if values.size else 1.0
-        return float(max(relative, 1e-4) * size**self.beta)
+        return float((relative if relative > 1e-12 else 1e-4) * size**self.beta)
 
     def to_dict(self) -> dict[str, object]:
         """Return what `likelihood_from_dict` needs, fit for JSON."""

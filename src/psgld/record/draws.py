@@ -41,7 +41,8 @@ class Draws:
         """Make room for all draws, or say at once that there is none."""
         kept = draws if keep else 0
         itemsize = np.dtype(dtype).itemsize
-        _check_memory(chains * kept * sum(shape) * model.components * itemsize, chains, kept)
+        factors = chains * kept * sum(shape) * model.components * itemsize
+        _check_memory(factors + chains * draws * (2 * model.components + 2) * 8, chains, draws)
         W, H = (np.empty((chains, kept, n, model.rank), dtype) for n in shape)
         row_bias, col_bias = (np.empty((chains, kept, n), dtype) if model.bias else None for n in shape)
         row_rate, col_rate = (np.empty((chains, draws, model.components)) for _ in shape)

@@ -20,7 +20,6 @@ class RunningMoments:
         self.count = 0
         self.mean = np.zeros(len(rows))
         self.squares = np.zeros(len(rows))
-        self.phi = 0.0  # running mean of the dispersion
 
     def record(self) -> None:
         """Take in the present state."""
@@ -29,7 +28,6 @@ class RunningMoments:
         delta = mu - self.mean
         self.mean += delta / self.count
         self.squares += delta * (mu - self.mean)
-        self.phi += (self._chain.hyper.phi - self.phi) / self.count
 
     @staticmethod
     def pooled(parts: list[RunningMoments]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -278,11 +278,26 @@ class LangevinChain:
             x = self.blocks.noise(which, 0) * size
             if model.nonnegative:
                 x = np.abs(x) * np.sqrt(np.pi / 2)  # of mean `size`
+            elif not model.bias:
+                self._start_at_mean(which, x)
             if model.bias:
                 x[:, model.rank :] = np.where(
                     free[model.rank :], self._prior_means()[which][model.rank :], 1.0
                 )
             self.blocks.set_factor(which, x)
+
+    def _start_at_mean(self, which: int, x: NDArray[Any]) -> None:
+        """Let the first component carry the mean of the data, where it is large, and the others the variance.
+
+        From a random start the components would have to find a common direction to represent the mean, and turn it
+        together: a diagonal metric is slow at that.
+        """
+        moments = self.setup.moments
+        second = moments.variance + moments.mean**2
+        if moments.mean**2 > moments.variance:
+            x *= (moments.variance / second) ** 0.25
+            root = math.sqrt(abs(moments.mean))
+            x[:, 0] = math.copysign(root, moments.mean) if which == W else root
 
     def _typical_mean(self) -> float:
         """Return the size of μ as the columns of W and H suggest it: one number that grows when a chain runs away."""

@@ -19,7 +19,7 @@ from ..errors import ModelError
 from ..metrics import METRICS, Metric, NonNegative, Problem, RealValued
 from ..models import FactorModel, Hyper, Moments
 from ..models import hyper as hyperparameters
-from ..partition import Partition, Shuffled, choose_blocks
+from ..partition import Assigned, Partition, Shuffled, choose_blocks
 from ..schedule import Cyclic, Schedule
 from ..step_size import StepSize, as_step_size
 from .langevin import LangevinSetup
@@ -60,16 +60,32 @@ class PSGLD:
     def __post_init__(self) -> None:
         if self.dtype not in ("float32", "float64"):
             raise ModelError(f'dtype must be "float32" or "float64", got {self.dtype!r}')
-        if not 0.0 <= self.temperature < np.inf:
+        numeric = isinstance(self.temperature, int | float | np.number)
+        if not numeric or not 0.0 <= self.temperature < np.inf:
             raise ModelError(f"temperature must be >= 0 and finite, got {self.temperature!r}")
         b = self.blocks
         if b is not None and (isinstance(b, bool) or not isinstance(b, int | np.integer) or b < 1):
             raise ModelError(f"blocks must be an integer >= 1, got {b!r}; leave it out to have it chosen")
         if self.step_size is not None:
             as_step_size(self.step_size)
+        for name, value, kind in (
+            ("schedule", self.schedule, Schedule),
+            ("partition", self.partition, Partition),
+        ):
+            if not isinstance(value, kind):
+                choices = ", ".join(f"{choice.__name__}(…)" for choice in kind.__subclasses__())
+                raise ModelError(f"{name} must be one of {choices}, got {value!r}")
+        if isinstance(self.metric, str) and self.metric not in METRICS:
+            raise ModelError(f"metric must be one of {', '.join(METRICS)}, got {self.metric!r}")
+        if not (self.metric is None or isinstance(self.metric, str | Metric)):
+            raise ModelError(
+                f"metric must be a metric such as NonNegative(), or its name, got {self.metric!r}"
+            )
 
     def cycle(self, data: Observations) -> int:
         """Return the number of iterations in which every entry is read once: B."""
+        if self.blocks is None and isinstance(self.partition, Assigned):
+            return self.partition.blocks
         return int(self.blocks or choose_blocks(data))
 
     def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
@@ -81,7 +97,7 @@ class PSGLD:
         rows, cols = self.partition.cut(data, blocks)
         grid = engine.grid(data, rows, cols, shift, np.dtype(self.dtype))
         start = hyperparameters.start(
-            model, moments, model.likelihood.start_phi(data.sample_entries(100_000)[2])
+            model, moments, model.likelihood.start_phi(data.sample_entries(100_000)[2] - shift)
         )
         metric = self._metric(model)
         step = self.step_size
@@ -99,12 +115,14 @@ class PSGLD:
         if metric is None:
             metric = NonNegative() if model.nonnegative else RealValued()
         if isinstance(metric, str):
-            if metric not in METRICS:
-                raise ModelError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
             metric = METRICS[metric]()
         if isinstance(metric, NonNegative) and not model.nonnegative:
             raise ModelError(
                 "the non-negative metric needs non-negative factors; use RealValued() or Identity()"
+            )
+        if isinstance(metric, RealValued) and model.likelihood.beta != 2.0:
+            raise ModelError(
+                f"the real-valued metric is for Gaussian models, got {model.likelihood!r}; leave it out"
             )
         return metric
 
