@@ -31,7 +31,9 @@ def run(settings: Settings) -> Iterator[Row]:
         seconds[threads] = best["psgld"]
         if settings.prototypes is None:
             yield Row(
-                f"dense, {threads} thread(s): time / prototype's", note="not measured: give --prototypes"
+                f"dense, {threads} thread(s): time / prototype's",
+                float("nan"),
+                note="not measured: give --prototypes",
             )
         elif "prototype" in best:
             yield Row(

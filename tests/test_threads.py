@@ -138,7 +138,10 @@ def test_cold_chain_without_step_stands_still(metric, dtype, form):
         i, j = np.nonzero(V)
         absent = "zero" if form == "zero" else "unobserved"
         data = Observations.from_coo(i, j, V[i, j], V.shape, absent=absent)
-    model = FactorModel(5, "poisson", psgld.Exponential(1.0))
+    prior, likelihood = (
+        (psgld.Normal(1.0), "gaussian") if metric == "real-valued" else (psgld.Exponential(1.0), "poisson")
+    )
+    model = FactorModel(5, likelihood, prior)
     sampler = PSGLD(blocks=3, metric=metric, step_size=lambda t: 0 * t, temperature=0.0, dtype=dtype)
     chain = sampler.prepare(data, model, Threads(2), tune=0).chain(1, Probes.of(data, 100))
     before = [chain.blocks.factor(which) for which in (W, H)]
@@ -213,4 +216,4 @@ def test_threads_are_checked():
             Threads(bad)
     assert Threads().workers >= 1
     assert Threads(3).workers == 3
-    assert Threads(3).single().workers == 1
+    assert Threads(3).share(2).workers == 1 and Threads(8).share(2).workers == 4
