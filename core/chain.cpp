@@ -113,25 +113,44 @@ void Chain<T>::work(const Iteration& now, const Chunk& chunk, Worker& worker) {
 template <class T>
 void Chain<T>::run(Pool& pool, size_t n, const std::function<Iteration(size_t)>& iteration) {
   if (n == 0) return;
-  if (grid.most_chunks > 1)  // at most one unfinished block a thread, and the one being handed out
-    while (partials_.size() < static_cast<size_t>(pool.size()) + 1) {
+  // A thread has at most one unfinished block in hand, and each queue one that is being handed out.
+  const int threads = pool.size();
+  if (grid.most_chunks > 1)
+    while (partials_.size() < 2 * static_cast<size_t>(threads)) {
       free_.push_back(static_cast<int>(partials_.size()));
       partials_.emplace_back(partial_size_ * grid.most_chunks);
     }
-  while (workers_.size() < static_cast<size_t>(pool.size()))
+  while (workers_.size() < static_cast<size_t>(threads))
     workers_.push_back(std::make_unique<Worker>(partial_size_));
   Iteration now = iteration(0);
-  std::atomic<size_t> next{0};
-  Barrier barrier(pool.size());
+  // A queue for each thread, always of the same outer strips, which so stay in its cache; who is done early
+  // helps others.
+  struct alignas(64) Queue {
+    std::atomic<size_t> next{0};
+  };
+  std::vector<Queue> queues(threads);
+  auto first_chunk = [&](int part, int queue) {
+    return grid.first_chunk[part][static_cast<size_t>(grid.parts) * queue / threads];
+  };
+  auto refill = [&] {
+    for (int q = 0; q < threads; ++q)
+      queues[q].next.store(first_chunk(now.part, q), std::memory_order_relaxed);
+  };
+  refill();
+  Barrier barrier(threads);
   pool.run([&](int id) {
     Worker& worker = *workers_[id];
     for (size_t t = 0; t < n; ++t) {
       const std::vector<Chunk>& chunks = grid.chunks[now.part];
-      for (size_t q; (q = next.fetch_add(1, std::memory_order_relaxed)) < chunks.size();)
-        work(now, chunks[q], worker);
+      for (int turn = 0; turn < threads; ++turn) {
+        const int q = (id + turn) % threads;
+        const size_t end = first_chunk(now.part, q + 1);
+        for (size_t c; (c = queues[q].next.fetch_add(1, std::memory_order_relaxed)) < end;)
+          work(now, chunks[c], worker);
+      }
       barrier.arrive([&] {
-        next.store(0, std::memory_order_relaxed);
         if (t + 1 < n) now = iteration(t + 1);
+        refill();
       });
     }
   });

@@ -92,8 +92,9 @@ class Grid {
   const int parts;     // B
   const bool swapped;  // the outer side is the columns of V
   Side<T> outer, inner;
-  std::vector<Block<T>> blocks;            // outer strip x inner strip
-  std::vector<std::vector<Chunk>> chunks;  // of each part, in the order of its outer strips
+  std::vector<Block<T>> blocks;                  // outer strip x inner strip
+  std::vector<std::vector<Chunk>> chunks;        // of each part, in the order of its outer strips
+  std::vector<std::vector<size_t>> first_chunk;  // of each part: where each outer strip begins, and the end
   std::vector<int> chunk_slot;  // of each block: where its chunks are numbered from, over the whole grid
   int chunk_slots = 0, most_chunks = 1;
 
@@ -227,9 +228,11 @@ class Grid {
   void cut_chunks() {
     constexpr double kCheapDenseEntry = 1.0 / 8, kRowCost = 8;  // in sparse entries: noise and step of a row
     chunks.resize(parts);
+    first_chunk.resize(parts);
     chunk_slot.resize(blocks.size());
     for (int p = 0; p < parts; ++p)
       for (int b = 0; b < parts; ++b) {
+        first_chunk[p].push_back(chunks[p].size());
         const Block<T>& k = block(b, p);
         const int tile = k.dense ? kPanelRows : kRowTile, tiles = (k.rows + tile - 1) / tile;
         auto cost = [&](int tile_number) {  // of all rows before the tile
@@ -250,6 +253,7 @@ class Grid {
           chunks[p].push_back({b, from * tile, std::min(k.rows, to * tile), q, n});
           from = to;
         }
+        if (b == parts - 1) first_chunk[p].push_back(chunks[p].size());
       }
   }
 
