@@ -30,17 +30,17 @@ def test_gaussian_with_one_factor_held_fixed(metric, blocks):
     sampler = psgld.PSGLD(blocks=blocks, metric=metric, step_size=step, dtype="float64")
     data = psgld.Observations.from_dense(V)
     chain = sampler.prepare(data, model, Threads(1), tune=0).chain(7, Probes.of(data, 0))
-    chain.blocks.set_factor(H, h)
-    chain.blocks.core.set_move(H, np.zeros(rank))
+    chain.factors.set_factor(H, h)
+    chain.factors.core.set_move(H, np.zeros(rank))
     chain._refresh_metric()
 
     chain.advance(2000)
     draws = []
     for _ in range(6000):
         chain.advance(40)
-        draws.append(chain.blocks.factor(W).copy())
+        draws.append(chain.factors.factor(W).copy())
     draws = np.array(draws)
-    np.testing.assert_array_equal(chain.blocks.factor(H), h)
+    np.testing.assert_array_equal(chain.factors.factor(H), h)
     # Successive draws are 0.8 relaxation times apart: some 2,000 of the 6,000 are effectively independent.
     standard = (draws.mean(axis=0) - mean) / np.sqrt(np.diag(cov))
     assert np.sqrt(np.mean(standard**2)) < 1.6 / np.sqrt(2000)

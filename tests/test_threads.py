@@ -10,8 +10,8 @@ import pytest
 import psgld
 from psgld import PSGLD, FactorModel, Observations, Threads
 from psgld.engines.threads import SCORE, H, W
+from psgld.models import hyper as hyperparameters
 from psgld.probes import Probes
-from psgld.samplers import psgld as sampler_module
 
 ARRAYS = ("W", "H", "row_bias", "col_bias", "row_rate", "col_rate", "offset", "phi")
 
@@ -125,7 +125,7 @@ def test_in_pieces_or_at_once(case):
     assert whole.iteration == pieces.iteration == 25
     assert whole.hyper.to_dict() == pieces.hyper.to_dict()
     for which in (W, H):
-        np.testing.assert_array_equal(whole.blocks.factor(which), pieces.blocks.factor(which))
+        np.testing.assert_array_equal(whole.factors.factor(which), pieces.factors.factor(which))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -144,10 +144,10 @@ def test_cold_chain_without_step_stands_still(metric, dtype, form):
     model = FactorModel(5, likelihood, prior)
     sampler = PSGLD(blocks=3, metric=metric, step_size=lambda t: 0 * t, temperature=0.0, dtype=dtype)
     chain = sampler.prepare(data, model, Threads(2), tune=0).chain(1, Probes.of(data, 100))
-    before = [chain.blocks.factor(which) for which in (W, H)]
+    before = [chain.factors.factor(which) for which in (W, H)]
     chain.advance(20)
     for which in (W, H):
-        np.testing.assert_array_equal(chain.blocks.factor(which), before[which])
+        np.testing.assert_array_equal(chain.factors.factor(which), before[which])
 
 
 def test_sums_do_not_depend_on_the_threads():
@@ -156,7 +156,7 @@ def test_sums_do_not_depend_on_the_threads():
     found = []
     for threads in (1, 2, 7):
         setup = sampler.prepare(data, model, Threads(threads), tune=0)
-        blocks = setup.chain(3, Probes.of(data, 100)).blocks
+        blocks = setup.chain(3, Probes.of(data, 100)).factors
         for _ in range(20):  # again and again, for threads to meet in different ways
             blocks.accumulate(SCORE)
             found.append(np.concatenate([blocks.accumulated(which) for which in (W, H)]))
@@ -168,7 +168,7 @@ def test_sums_do_not_depend_on_the_threads():
 def test_hyperparameters_have_fresh_randomness_each_cycle(key, monkeypatch):
     """The streams of two cycles share no word, and all bits of the key count."""
     words: list[np.ndarray] = []
-    draw_hyper = sampler_module.hyperparameters.draw
+    draw_hyper = hyperparameters.draw
 
     def spy(*arguments):
         rng = next(a for a in arguments if isinstance(a, np.random.Generator))
@@ -177,7 +177,7 @@ def test_hyperparameters_have_fresh_randomness_each_cycle(key, monkeypatch):
         words.append(again.random_raw(64))
         return draw_hyper(*arguments)
 
-    monkeypatch.setattr(sampler_module.hyperparameters, "draw", spy)
+    monkeypatch.setattr(hyperparameters, "draw", spy)
     for k in (key, key - 1):
         chain = chain_of(ratings, key=k)
         chain.advance(60)
@@ -196,15 +196,15 @@ def test_dispersion_is_drawn_from_all_residuals(schedule, prior, monkeypatch):
     sampler = PSGLD(blocks=6, schedule=schedule, step_size=1e-4)
     setup = sampler.prepare(data, FactorModel(3, "gaussian", prior, prior), Threads(1), tune=0)
     chain = setup.chain(3, Probes.of(data, 100))
-    draw_hyper = sampler_module.hyperparameters.draw
+    draw_hyper = hyperparameters.draw
     ratios = []
 
     def spy(*arguments):
-        w, h = (chain.blocks.factor(which) for which in (W, H))
-        ratios.append(chain.blocks.squared_residuals() / np.sum((V - w @ h.T) ** 2))
+        w, h = (chain.factors.factor(which) for which in (W, H))
+        ratios.append(chain.factors.squared_residuals() / np.sum((V - w @ h.T) ** 2))
         return draw_hyper(*arguments)
 
-    monkeypatch.setattr(sampler_module.hyperparameters, "draw", spy)
+    monkeypatch.setattr(hyperparameters, "draw", spy)
     chain.advance(200)
     assert len(ratios) > 2
     np.testing.assert_allclose(ratios, 1.0, rtol=0.05)

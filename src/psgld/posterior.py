@@ -152,9 +152,7 @@ def assemble(
     settings = {
         "version": __version__,
         "sampler": _describe(setup.settings),
-        "metric": type(setup.metric).__name__,
-        "step_size": repr(setup.step_size),
-        "blocks": setup.grid.blocks,
+        **setup.describe(),
         "tune": plan.tune,
         "draws": plan.draws,
         "thin": plan.thin,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .data import Observations
-from .engines.threads import H, ThreadedChain, W
+from .engines.threads import H, W
 from .models import Tweedie
 
 _FEWEST = 1024
@@ -44,10 +44,10 @@ class Probes:
             data.size,
         )
 
-    def placed(self, blocks: ThreadedChain, shift: float) -> PlacedProbes:
+    def placed(self, factors: Any, shift: float) -> PlacedProbes:
         """Return the same entries as a chain finds them."""
-        rows, cols = blocks.core.positions(W, self.rows), blocks.core.positions(H, self.cols)
-        return PlacedProbes(blocks, rows, cols, self.values - shift, self.size / max(len(self.rows), 1))
+        rows, cols = factors.positions(W, self.rows), factors.positions(H, self.cols)
+        return PlacedProbes(factors, rows, cols, self.values - shift, self.size / max(len(self.rows), 1))
 
 
 @final
@@ -56,24 +56,24 @@ class PlacedProbes:
 
     def __init__(
         self,
-        blocks: ThreadedChain,
+        factors: Any,
         rows: NDArray[np.int64],
         cols: NDArray[np.int64],
         values: NDArray[np.float64],
         scale: float,
     ) -> None:
         self.values = values
-        self._blocks, self._rows, self._cols, self._scale = blocks, rows, cols, scale
-        self._core_values: NDArray[Any] = values.astype(blocks.dtype)
+        self._factors, self._rows, self._cols, self._scale = factors, rows, cols, scale
+        self._core_values: NDArray[Any] = values.astype(factors.dtype)
         self._normaliser: tuple[float, float] | None = None
 
     def means(self, n: int | None = None) -> NDArray[Any]:
         """Return μ at the (first n) probe entries."""
-        return self._blocks.core.mu(self._rows[:n], self._cols[:n])
+        return np.asarray(self._factors.mu(self._rows[:n], self._cols[:n]))
 
     def log_likelihood(self, likelihood: Tweedie, phi: float) -> float:
         """Return (N / M) Σ log p(v | μ, φ) over the probe entries."""
         if self._normaliser is None or self._normaliser[0] != phi:
             self._normaliser = phi, float(np.sum(likelihood.log_normaliser(self.values, phi)))
-        kernel = self._blocks.core.log_kernel(self._core_values, self.means())
+        kernel: float = self._factors.log_kernel(self._core_values, self.means())
         return self._scale * (kernel / phi + self._normaliser[1])

@@ -20,7 +20,7 @@ from .probes import Probes
 from .progress import Meter, ProgressOption
 from .record import Draws, Recorder
 from .run import Plan, run
-from .samplers import PSGLD
+from .samplers import Sampler, as_sampler
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -35,7 +35,7 @@ def sample(
     model: FactorModel | None = None,
     *,
     rank: int | None = None,
-    sampler: PSGLD | None = None,
+    sampler: Sampler | str | None = None,
     engine: Threads | None = None,
     draws: int = 200,
     tune: int | None = None,
@@ -56,7 +56,7 @@ def sample(
     model
         A `FactorModel`; or leave it out, give `rank`, and the likelihood is guessed from the data (and said).
     sampler
-        `PSGLD(…)`; its defaults suit the data.
+        `PSGLD(…)` by default, or another of `psgld.samplers.SAMPLERS`, or its name.
     engine
         `Threads(n)`; all cores by default.
     draws
@@ -92,9 +92,9 @@ def sample(
     """
     data = observations(V)
     model = _model(model, rank, data)
-    sampler = PSGLD() if sampler is None else sampler
+    sampler = as_sampler(sampler)
     engine = Threads() if engine is None else engine
-    _check_kinds(sampler, engine, progress)
+    _check_kinds(engine, progress)
     data = _ready(data, model, sampler.dtype)
     plan = _plan(draws, tune, thin, sampler.cycle(data))
     _check_count("chains", chains, least=1)
@@ -134,7 +134,7 @@ def _run_all(
     work: _Work, keys: list[int], engine: Threads, progress: ProgressOption
 ) -> tuple[list[Recorder], bool]:
     """Run the chains, one after the other or side by side, until done or interrupted."""
-    side_by_side = len(keys) > 1 and engine.workers > 1 and _seconds_an_iteration(work.setup) < _SIDE_BY_SIDE
+    side_by_side = len(keys) > 1 and engine.workers > 1 and work.setup.seconds_an_iteration < _SIDE_BY_SIDE
     own = engine.share(len(keys)) if side_by_side else engine
     meter = Meter(progress, len(keys) * work.plan.iterations)
     recorders: list[Recorder | None] = [None] * len(keys)
@@ -167,13 +167,6 @@ def _run_all(
         finally:
             meter.close()
     return [r for r in recorders if r is not None], interrupt.asked
-
-
-def _seconds_an_iteration(setup: Any) -> float:
-    """Return a rough time of an iteration on one core."""
-    rows, cols = setup.grid.shape
-    entry = 1.3e-10 if setup.data.is_sparse else 6e-11
-    return float(setup.model.components * (setup.data.stored / setup.cycle * entry + (rows + cols) * 9e-10))
 
 
 def _model(model: FactorModel | None, rank: int | None, data: Observations) -> FactorModel:
@@ -228,10 +221,9 @@ def _check_range(data: Observations, dtype: str) -> None:
         )
 
 
-def _check_kinds(sampler: Any, engine: Any, progress: Any) -> None:
-    for name, value, kind in (("sampler", sampler, PSGLD), ("engine", engine, Threads)):
-        if not isinstance(value, kind):
-            raise SamplingError(f"{name} must be {kind.__name__}(…), got {value!r}")
+def _check_kinds(engine: Any, progress: Any) -> None:
+    if not isinstance(engine, Threads):
+        raise SamplingError(f"engine must be Threads(…), got {engine!r}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise SamplingError(f"progress must be True, False, None or a function, got {progress!r}")
 

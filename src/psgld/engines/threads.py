@@ -151,3 +151,15 @@ class ThreadedChain:
     def noise(self, which: int, iteration: int) -> NDArray[np.float32]:
         """Return the standard normals that iteration uses for a factor."""
         return self.core.noise(which, iteration)
+
+    def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of rows of a factor in the strips."""
+        return self.core.positions(which, rows)
+
+    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at pairs of places."""
+        return self.core.mu(rows, cols)
+
+    def log_kernel(self, values: NDArray[Any], mu: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ."""
+        return self.core.log_kernel(values, mu)

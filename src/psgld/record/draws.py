@@ -59,10 +59,10 @@ class Draws:
         if self.W.shape[1] == 0:
             return
         if self.row_bias is None or self.col_bias is None:
-            chain.blocks.factor(0, out=self.W[number, draw])
-            chain.blocks.factor(1, out=self.H[number, draw])
+            chain.factors.factor(0, out=self.W[number, draw])
+            chain.factors.factor(1, out=self.H[number, draw])
             return
-        w, h = chain.blocks.factor(0), chain.blocks.factor(1)
+        w, h = chain.factors.factor(0), chain.factors.factor(1)
         self.W[number, draw], self.row_bias[number, draw] = w[:, : model.rank], w[:, model.rank]
         self.H[number, draw], self.col_bias[number, draw] = (
             h[:, : model.rank],

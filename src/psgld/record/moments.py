@@ -16,14 +16,14 @@ class RunningMoments:
 
     def __init__(self, chain: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> None:
         self._chain = chain
-        self._rows, self._cols = chain.blocks.core.positions(W, rows), chain.blocks.core.positions(H, cols)
+        self._rows, self._cols = chain.factors.positions(W, rows), chain.factors.positions(H, cols)
         self.count = 0
         self.mean = np.zeros(len(rows))
         self.squares = np.zeros(len(rows))
 
     def record(self) -> None:
         """Take in the present state."""
-        mu = self._chain.blocks.core.mu(self._rows, self._cols).astype(np.float64) + self._chain.setup.shift
+        mu = self._chain.factors.mu(self._rows, self._cols).astype(np.float64) + self._chain.setup.shift
         self.count += 1
         delta = mu - self.mean
         self.mean += delta / self.count

@@ -1,5 +1,27 @@
-"""Samplers, one file each: settings (what the user gives) and a chain (what moves)."""
+"""Samplers, one file each: settings (what the user gives), and a chain (what moves). `chain.py` is what they share."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import SamplingError
+from .chain import Chain, Sampler, Setup, State
 from .psgld import PSGLD
 
-__all__ = ["PSGLD"]
+__all__ = ["PSGLD", "SAMPLERS", "Chain", "Sampler", "Setup", "State", "as_sampler"]
+
+SAMPLERS: dict[str, Callable[[], Sampler]] = {
+    "psgld": PSGLD,
+}
+"""Samplers by the names that `psgld.sample(sampler=…)` and the command line take."""
+
+
+def as_sampler(sampler: Sampler | str | None) -> Sampler:
+    """Return the sampler of that name, or with its defaults the first."""
+    if sampler is None:
+        return PSGLD()
+    if isinstance(sampler, str) and sampler in SAMPLERS:
+        return SAMPLERS[sampler]()
+    if not isinstance(sampler, tuple(SAMPLERS.values())):  # type: ignore[arg-type]
+        raise SamplingError(f"sampler must be PSGLD(…) or one of {', '.join(SAMPLERS)}, got {sampler!r}")
+    return sampler  # type: ignore[return-value]

@@ -14,15 +14,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Observations
-from ..engines.threads import SCORE, Grid, H, Threads, W
+from ..engines.threads import SCORE, Grid, H, ThreadedChain, Threads, W
 from ..errors import SamplingError
 from ..metrics import Metric
-from ..models import DispersionMove, FactorModel, FactorStats, Hyper, Moments, Tweedie
-from ..models import hyper as hyperparameters
+from ..models import Hyper, Tweedie
 from ..probes import Probes
 from ..schedule import Schedule
 from ..step_size import StepSize, tabulate
+from .chain import Chain, Setup, State
 
 _FAMILIES = {1.0: 0, 2.0: 1, 0.0: 2, -1.0: 3, 0.5: 4}
 _ANY_POWER = 5  # `Family` in the core
@@ -49,17 +48,10 @@ def family_of(likelihood: Tweedie) -> int:
 
 @final
 @dataclass(frozen=True, eq=False)
-class LangevinSetup:
-    """All that the chains of a run share: the data in blocks, the scale of things, metric and step size."""
+class LangevinSetup(Setup):
+    """The data in blocks, the scale of things, metric and step size."""
 
-    settings: Any  # of the sampler, for the record
-    model: FactorModel
-    data: Observations
-    engine: Threads
     grid: Grid
-    shift: float
-    moments: Moments
-    start: Hyper
     metric: Metric
     step_size: StepSize
     schedule: Schedule
@@ -70,37 +62,46 @@ class LangevinSetup:
         """The number of iterations in which every entry is read once."""
         return self.grid.blocks
 
+    @property
+    def seconds_an_iteration(self) -> float:
+        """A rough time of an iteration on one core."""
+        entry = 1.3e-10 if self.data.is_sparse else 6e-11
+        entries = self.data.stored / self.cycle
+        return self.model.components * (entries * entry + sum(self.data.shape) * 9e-10)
+
     def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> LangevinChain:
         """Start a chain; the key decides all its randomness."""
         return LangevinChain(self, key, probes, engine or self.engine)
 
+    def describe(self) -> dict[str, Any]:
+        """Return what was chosen for this run, fit for JSON."""
+        return {
+            "metric": type(self.metric).__name__,
+            "step_size": repr(self.step_size),
+            "blocks": self.grid.blocks,
+        }
+
 
 @final
-class LangevinChain:
-    """A chain: factors, hyperparameters, iteration. `advance` moves it; the rest reads it."""
+class LangevinChain(Chain):
+    """Factors that move by Langevin steps in the core."""
+
+    setup: LangevinSetup
+    factors: ThreadedChain
 
     def __init__(self, setup: LangevinSetup, key: int, probes: Probes, engine: Threads) -> None:
         model, likelihood = setup.model, setup.model.likelihood
-        self.setup = setup
-        self.key = key
-        self.iteration = 0
-        self.hyper = self._metric_hyper = self._saved_hyper = setup.start
+        floor = 1e-7 * abs(setup.moments.mean) or 1e-30
+        factors = engine.chain(setup.grid, model.components, family_of(likelihood), likelihood.beta, floor)
+        super().__init__(setup, key, factors, probes)
+        self._metric_hyper = self._saved_hyper = setup.start
         self.step_factor = 1.0
-        self.divergences: list[int] = []
         self._last_step = 0.0
-        self._log_prior: list[tuple[float, float, NDArray[np.float64], NDArray[np.float64]]] = []
-        self._sums: NDArray[np.float64] | None = None  # of the present state
-        self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30
-        self.blocks = engine.chain(
-            setup.grid, model.components, family_of(likelihood), likelihood.beta, self._floor
-        )
-        core = self.blocks.core
+        core = self.factors.core
         core.key, core.metric, core.mirror = key, setup.metric.code, model.nonnegative
         core.temperature = setup.temperature
         core.set_move(W, model.row_free.astype(float))
         core.set_move(H, model.col_free.astype(float))
-        self.probes = probes.placed(self.blocks, setup.shift)
-        self._dispersion = self._dispersion_move()
         self._upkeep_cycles = self._cycles_between_upkeeps()
         self._next_upkeep = setup.cycle
         self._upkeeps = 0
@@ -108,7 +109,7 @@ class LangevinChain:
         self._apply_hyper()
         self._refresh_metric()
         if model.likelihood.beta == 2.0 and model.likelihood.phi is None:
-            self.blocks.accumulate(SCORE)  # residuals of every block, also of those that are visited late
+            self.factors.accumulate(SCORE)  # residuals of every block, also of those that are visited late
         self._scale = max(self._typical_mean(), self._data_scale())
         self._save()
 
@@ -122,7 +123,7 @@ class LangevinChain:
             t = self.iteration + 1
             parts, scales = self.setup.schedule.parts(t, m, self.setup.grid.part_sizes, self.key)
             steps = tabulate(self.setup.step_size, t, m) * self.step_factor
-            self.blocks.advance(t, parts, steps, scales)
+            self.factors.advance(t, parts, steps, scales)
             self._last_step = float(steps[-1])
             self._sums = None
             self.iteration += m
@@ -144,7 +145,7 @@ class LangevinChain:
             )
         self.divergences.append(self.iteration)
         self.step_factor *= 0.5
-        self.blocks.core.restore()
+        self.factors.core.restore()
         self._sums = None
         self.hyper = self._saved_hyper
         self._apply_hyper()
@@ -158,26 +159,13 @@ class LangevinChain:
         """The step size of the last iteration."""
         return self._last_step
 
-    def stats(self, which: int) -> FactorStats:
-        """Return the sums over a factor."""
-        if self._sums is None:
-            self._sums = self.blocks.sums()
-        total, squares, _ = self._sums[which]
-        return FactorStats(self.setup.grid.shape[which], total, squares)
+    def state(self) -> State:
+        """Return all that the chain needs to go on bit for bit from here."""
+        raise NotImplementedError
 
-    def log_posterior(self) -> float:
-        """Return log p(V | W, H, φ) + log p(W, H | rates), the likelihood from the probe entries if V is large.
-
-        The log prior is the integral of its score: a constant + inverse Σlog x + linear Σx - quadratic Σx²/2.
-        """
-        total = self.probes.log_likelihood(self.setup.model.likelihood, self.hyper.phi)
-        for which, (constant, inverse, linear, quadratic) in enumerate(self._log_prior):
-            s = self.stats(which)
-            total += constant + float(linear @ s.sum) - 0.5 * float(quadratic @ s.sumsq)
-            if inverse:
-                x = np.maximum(self.blocks.factor(which).astype(np.float64), 1e-300)
-                total += inverse * float(np.log(x).sum())
-        return total
+    def set_state(self, state: State) -> None:
+        """Go on from a state that `state` returned."""
+        raise NotImplementedError
 
     # -- at the end of a cycle ---------------------------------------------------------------------------
 
@@ -192,70 +180,21 @@ class LangevinChain:
         if self.setup.metric.due(self._upkeeps):
             self._refresh_metric()
         elif _far(self.hyper, self._metric_hyper):
-            self.setup.metric.rescale(self.blocks, self.hyper)
+            self.setup.metric.rescale(self.factors, self.hyper)
             self._metric_hyper = self.hyper
 
-    def _draw_hyper(self, cycle: int) -> None:
-        model = self.setup.model
-        gaussian = model.likelihood.beta == 2.0 and model.likelihood.phi is None
-        if not (
-            model.row_prior.learnt or model.col_prior.learnt or model.bias or gaussian or self._dispersion
-        ):
-            return
-        rng = np.random.Generator(
-            np.random.Philox(key=np.array([self.key, 0], np.uint64), counter=[0, cycle, 0, 0])
-        )
-        rss = self.blocks.squared_residuals() if gaussian else None
-        self.hyper = hyperparameters.draw(
-            model,
-            self.hyper,
-            self.setup.start,
-            self.stats(W),
-            self.stats(H),
-            rng,
-            rss,
-            self.setup.moments.size,
-        )
-        if self._dispersion is not None:
-            means = np.maximum(
-                self.probes.means(len(self._dispersion.values)).astype(np.float64), self._floor
-            )
-            phi = self._dispersion(self.hyper.phi, means, rng)
-            self.hyper = Hyper(self.hyper.row_rate, self.hyper.col_rate, self.hyper.offset, phi)
-        self._apply_hyper()
-
-    def _dispersion_move(self) -> DispersionMove | None:
-        likelihood = self.setup.model.likelihood
-        if likelihood.phi is not None or likelihood.beta == 2.0:
-            return None
-        return DispersionMove(likelihood, self.probes.values[:2000], self.setup.start.phi)
-
-    def _prior_means(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        mean = np.zeros((2, self.setup.model.components))
-        if self.setup.model.bias:
-            mean[H, -1] = self.hyper.offset
-        return mean[W], mean[H]
+    def _squared_residuals(self) -> float:
+        return self.factors.squared_residuals()
 
     def _apply_hyper(self) -> None:
-        model, hyper, core = self.setup.model, self.hyper, self.blocks.core
-        core.phi = hyper.phi
-        sides = (
-            (W, model.row_prior, hyper.row_rate, model.row_free),
-            (H, model.col_prior, hyper.col_rate, model.col_free),
-        )
-        self._log_prior = []
-        for (which, prior, rate, free), mean in zip(sides, self._prior_means(), strict=True):
-            inverse, linear, quadratic = prior.coefficients(rate, mean)
+        super()._apply_hyper()
+        core = self.factors.core
+        core.phi = self.hyper.phi
+        for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
             core.set_prior(which, inverse, linear, quadratic)
-            nothing = np.zeros(free.sum())
-            rows = self.setup.grid.shape[which]
-            constant = prior.log_density_from_sums(
-                rows, nothing, nothing, rate[free], mean[free], sum_log=nothing
-            )
-            self._log_prior.append((constant, inverse, linear * free, quadratic * free))
 
     def _refresh_metric(self) -> None:
-        self.setup.metric.refresh(self.blocks, self.hyper, self.setup.moments.size)
+        self.setup.metric.refresh(self.factors, self.hyper, self.setup.moments.size)
         self._metric_hyper = self.hyper
 
     def _cycles_between_upkeeps(self) -> int:
@@ -275,7 +214,7 @@ class LangevinChain:
         )
         for which, prior, rate, free in sides:
             size = np.array([prior.size_at(float(r)) for r in rate])
-            x = self.blocks.noise(which, 0) * size
+            x = self.factors.noise(which, 0) * size
             if model.nonnegative:
                 x = np.abs(x) * np.sqrt(np.pi / 2)  # of mean `size`
             elif not model.bias:
@@ -284,7 +223,7 @@ class LangevinChain:
                 x[:, model.rank :] = np.where(
                     free[model.rank :], self._prior_means()[which][model.rank :], 1.0
                 )
-            self.blocks.set_factor(which, x)
+            self.factors.set_factor(which, x)
 
     def _start_at_mean(self, which: int, x: NDArray[Any]) -> None:
         """Let the first component carry the mean of the data, where it is large, and the others the variance.
@@ -310,5 +249,5 @@ class LangevinChain:
         return float(np.sqrt(m.variance + m.mean**2)) or 1.0
 
     def _save(self) -> None:
-        self.blocks.core.save()
+        self.factors.core.save()
         self._saved_hyper = self.hyper

@@ -17,11 +17,11 @@ from ..data import Observations
 from ..engines.threads import Threads
 from ..errors import ModelError
 from ..metrics import METRICS, Metric, NonNegative, Problem, RealValued
-from ..models import FactorModel, Hyper, Moments
-from ..models import hyper as hyperparameters
+from ..models import FactorModel, Hyper
 from ..partition import Assigned, Partition, Shuffled, choose_blocks
 from ..schedule import Cyclic, Schedule
 from ..step_size import StepSize, as_step_size
+from .chain import scale_of
 from .langevin import LangevinSetup
 
 
@@ -91,14 +91,9 @@ class PSGLD:
     def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
         """Cut the data into blocks and fix all that the chains share."""
         blocks = self.cycle(data)
-        # A Gaussian model with an offset sees data centred at it, which float32 resolves better.
-        shift = data.mean() if model.bias and data.absent != "zero" else 0.0
-        moments = Moments(data.mean() - shift, data.variance(), data.size)
+        shift, moments, start = scale_of(data, model)
         rows, cols = self.partition.cut(data, blocks)
         grid = engine.grid(data, rows, cols, shift, np.dtype(self.dtype))
-        start = hyperparameters.start(
-            model, moments, model.likelihood.start_phi(data.sample_entries(100_000)[2] - shift)
-        )
         metric = self._metric(model)
         step = self.step_size
         if step is None:
@@ -106,7 +101,7 @@ class PSGLD:
             problem = Problem(model.components, blocks, uneven, tune, _curvature(data, start, model))
             step = metric.step_size(problem)
         return LangevinSetup(
-            self, model, data, engine, grid, shift, moments, start, metric, as_step_size(step),
+            self, model, data, engine, shift, moments, start, grid, metric, as_step_size(step),
             self.schedule, self.temperature,
         )  # fmt: skip
 

@@ -1,0 +1,233 @@
+"""What all samplers have in common: settings → setup (what the chains of a run share) → chain (what moves).
+
+    settings.prepare(data, model, engine, tune) → Setup        setup.chain(key, probes, engine) → Chain
+
+`run.py` drives a `Chain`, `record/` reads it, `psgld.sample` knows nothing else of a sampler.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data import Observations
+from ..engines.threads import H, Threads, W
+from ..models import DispersionMove, FactorModel, FactorStats, Hyper, Moments
+from ..models import hyper as hyperparameters
+from ..probes import Probes
+
+State = dict[str, Any]
+"""All that a chain needs to go on bit for bit: arrays, numbers, lists of numbers, by name."""
+
+
+class Sampler(Protocol):
+    """Settings of a sampler: what the user gives."""
+
+    @property
+    def dtype(self) -> str:
+        """ "float32" or "float64": the numbers that the factors are kept in."""
+
+    def cycle(self, data: Observations) -> int:
+        """Return the number of iterations in which every entry is read once, on average."""
+
+    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> Setup:
+        """Refuse what cannot be sampled this way; else fix all that the chains share."""
+
+
+class Factors(Protocol):
+    """The factors of a chain, as they are read. Places are where a row is kept; `positions` tells them."""
+
+    dtype: np.dtype[Any]
+
+    def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return a copy of the first `width` components of a factor, rows in their original order."""
+
+    def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of rows of a factor."""
+
+    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at pairs of places."""
+
+    def log_kernel(self, values: NDArray[Any], mu: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ."""
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setup(ABC):
+    """All that the chains of a run share."""
+
+    settings: Any  # of the sampler, for the record
+    model: FactorModel
+    data: Observations
+    engine: Threads
+    shift: float
+    moments: Moments
+    start: Hyper
+
+    @property
+    @abstractmethod
+    def cycle(self) -> int:
+        """The number of iterations in which every entry is read once, on average."""
+
+    @property
+    @abstractmethod
+    def seconds_an_iteration(self) -> float:
+        """A rough time of an iteration on one core."""
+
+    @abstractmethod
+    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> Chain:
+        """Start a chain; the key decides all its randomness."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what was chosen for this run, fit for JSON."""
+        return {}
+
+
+def scale_of(data: Observations, model: FactorModel) -> tuple[float, Moments, Hyper]:
+    """Return what is subtracted from V, the moments of what is left, and hyperparameters of that scale."""
+    # A Gaussian model with an offset sees data centred at it, which float32 resolves better.
+    shift = data.mean() if model.bias and data.absent != "zero" else 0.0
+    moments = Moments(data.mean() - shift, data.variance(), data.size)
+    start_phi = model.likelihood.start_phi(data.sample_entries(100_000)[2] - shift)
+    return shift, moments, hyperparameters.start(model, moments, start_phi)
+
+
+class Chain(ABC):
+    """A chain: factors, hyperparameters, iteration. `advance` moves it; the rest reads it."""
+
+    setup: Any
+    factors: Any
+
+    def __init__(self, setup: Setup, key: int, factors: Factors, probes: Probes) -> None:
+        self.setup, self.key, self.factors = setup, key, factors
+        self.iteration = 0
+        self.hyper = setup.start
+        self.divergences: list[int] = []
+        self.probes = probes.placed(factors, setup.shift)
+        self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30
+        self._sums: NDArray[np.float64] | None = None  # of the present state
+        self._log_prior: list[tuple[float, float, NDArray[np.float64], NDArray[np.float64]]] = []
+        self._dispersion = self._dispersion_move()
+
+    # -- moving ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def advance(self, n: int) -> None:
+        """Run n iterations."""
+
+    def settle(self) -> bool:
+        """Make sure that the state is sound, going back to the last good one if not. Return whether it was."""
+        return True
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    @property
+    def step_size(self) -> float:
+        """The step size of the last iteration, where there is such a thing."""
+        return float("nan")
+
+    def stats(self, which: int) -> FactorStats:
+        """Return the sums over a factor."""
+        if self._sums is None:
+            self._sums = self.factors.sums()
+        total, squares, _ = self._sums[which]
+        return FactorStats(self.setup.data.shape[which], total, squares)
+
+    def log_posterior(self) -> float:
+        """Return log p(V | W, H, φ) + log p(W, H | rates), the likelihood from the probe entries if V is large.
+
+        The log prior is the integral of its score: a constant + inverse Σlog x + linear Σx - quadratic Σx²/2.
+        """
+        total = self.probes.log_likelihood(self.setup.model.likelihood, self.hyper.phi)
+        for which, (constant, inverse, linear, quadratic) in enumerate(self._log_prior):
+            s = self.stats(which)
+            total += constant + float(linear @ s.sum) - 0.5 * float(quadratic @ s.sumsq)
+            if inverse:
+                x = np.maximum(self.factors.factor(which).astype(np.float64), 1e-300)
+                total += inverse * float(np.log(x).sum())
+        return total
+
+    @abstractmethod
+    def state(self) -> State:
+        """Return all that the chain needs to go on bit for bit from here."""
+
+    @abstractmethod
+    def set_state(self, state: State) -> None:
+        """Go on from a state that `state` returned."""
+
+    # -- hyperparameters ---------------------------------------------------------------------------------
+
+    def _apply_hyper(self) -> None:
+        """Take in the present hyperparameters."""
+        self._log_prior = []
+        for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
+            prior, rate, free = self._side(which)
+            nothing = np.zeros(free.sum())
+            constant = prior.log_density_from_sums(
+                self.setup.data.shape[which],
+                nothing,
+                nothing,
+                rate[free],
+                self._prior_means()[which][free],
+                sum_log=nothing,
+            )
+            self._log_prior.append((constant, inverse, linear * free, quadratic * free))
+
+    def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
+        """Return inverse, linear and quadratic of the scores of both priors."""
+        means = self._prior_means()
+        sides = (self._side(which) for which in (W, H))
+        return [prior.coefficients(rate, mean) for (prior, rate, _), mean in zip(sides, means, strict=True)]
+
+    def _side(self, which: int) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the prior of a factor, its rates, and the components that move."""
+        model, hyper = self.setup.model, self.hyper
+        if which == W:
+            return model.row_prior, hyper.row_rate, model.row_free
+        return model.col_prior, hyper.col_rate, model.col_free
+
+    def _prior_means(self) -> NDArray[np.float64]:
+        mean = np.zeros((2, self.setup.model.components))
+        if self.setup.model.bias:
+            mean[H, -1] = self.hyper.offset
+        return mean
+
+    def _squared_residuals(self) -> float:
+        """Return Σ(v - μ)²; asked for where the likelihood is Gaussian and φ learnt."""
+        raise NotImplementedError
+
+    def _draw_hyper(self, cycle: int) -> None:
+        """Draw all hyperparameters that are learnt; the cycle decides the randomness."""
+        model = self.setup.model
+        gaussian = model.likelihood.beta == 2.0 and model.likelihood.phi is None
+        if not (
+            model.row_prior.learnt or model.col_prior.learnt or model.bias or gaussian or self._dispersion
+        ):
+            return
+        rng = np.random.Generator(
+            np.random.Philox(key=np.array([self.key, 0], np.uint64), counter=[0, cycle, 0, 0])
+        )
+        rss = self._squared_residuals() if gaussian else None
+        self.hyper = hyperparameters.draw(
+            model, self.hyper, self.setup.start, self.stats(W), self.stats(H), rng, rss, self.setup.moments.size
+        )  # fmt: skip
+        if self._dispersion is not None:
+            means = np.maximum(
+                self.probes.means(len(self._dispersion.values)).astype(np.float64), self._floor
+            )
+            phi = self._dispersion(self.hyper.phi, means, rng)
+            self.hyper = Hyper(self.hyper.row_rate, self.hyper.col_rate, self.hyper.offset, phi)
+        self._apply_hyper()
+
+    def _dispersion_move(self) -> DispersionMove | None:
+        likelihood = self.setup.model.likelihood
+        if likelihood.phi is not None or likelihood.beta == 2.0:
+            return None
+        return DispersionMove(likelihood, self.probes.values[:2000], self.setup.start.phi)
