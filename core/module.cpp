@@ -181,12 +181,17 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("squares", &C::squares)
       .def("sums",
-           [](C& c) {  // (W and H; x, x^2 and count x^2; strips; components)
+           [](C& c) {  // (W and H; x, x^2 and count x^2; components), strips added in their order
              const size_t strips = c.grid.parts, width = c.components, table = strips * width;
-             auto out = make_array<double>({2, 3, strips, width});
+             auto out = make_array<double>({2, 3, width});
+             std::vector<double> tables(3 * table);
              for (int which = 0; which < 2; ++which) {
-               double* at = out.data() + 3 * table * which;
-               c.sums(c.side(which), c.factor(which), at, at + table, at + 2 * table);
+               std::fill(tables.begin(), tables.end(), 0.0);
+               c.sums(c.side(which), c.factor(which), &tables[0], &tables[table], &tables[2 * table]);
+               for (size_t s = 0; s < 3; ++s)
+                 for (size_t b = 0; b < strips; ++b)
+                   for (size_t k = 0; k < width; ++k)
+                     out.data()[(3 * which + s) * width + k] += tables[s * table + b * width + k];
              }
              return out;
            })

@@ -21,7 +21,7 @@ def test_identity_metric_with_a_wild_step(step, dtype):
         assert post.sample_stats["step_size"][:, -1].max() < step
         assert "ran away" in post.summary()
     # Whatever the start, the sampler ends at a step at which the means are of the size of the data.
-    assert V.mean() / 3 < post.predict(*np.divmod(np.arange(3000), 50)).mean.mean() < V.mean() * 3
+    assert post.predict(*np.divmod(np.arange(3000), 50)).mean.mean() == pytest.approx(V.mean(), rel=0.1)
 
 
 def test_gaussian_with_a_wild_step():

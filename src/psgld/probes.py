@@ -63,6 +63,7 @@ class PlacedProbes:
         scale: float,
     ) -> None:
         self.values = values
+        self.mean_square = float(np.square(values).mean()) if len(values) else 0.0
         self._factors, self._rows, self._cols, self._scale = factors, rows, cols, scale
         self._core_values: NDArray[Any] = values.astype(factors.dtype)
         self._normaliser: tuple[float, float] | None = None

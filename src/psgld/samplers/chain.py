@@ -133,11 +133,15 @@ class Chain(ABC):
         """The step size of the last iteration, where there is such a thing."""
         return float("nan")
 
-    def stats(self, which: int) -> FactorStats:
-        """Return the sums over a factor."""
+    def sums(self) -> NDArray[np.float64]:
+        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
         if self._sums is None:
             self._sums = self.factors.sums()
-        total, squares, _ = self._sums[which]
+        return self._sums
+
+    def stats(self, which: int) -> FactorStats:
+        """Return the sums over a factor."""
+        total, squares, _ = self.sums()[which]
         return FactorStats(self.setup.data.shape[which], total, squares)
 
     def log_posterior(self) -> float:
@@ -147,8 +151,8 @@ class Chain(ABC):
         """
         total = self.probes.log_likelihood(self.setup.model.likelihood, self.hyper.phi)
         for which, (constant, inverse, linear, quadratic) in enumerate(self._log_prior):
-            s = self.stats(which)
-            total += constant + float(linear @ s.sum) - 0.5 * float(quadratic @ s.sumsq)
+            sums, squares = self.sums()[which, :2]
+            total += constant + float(linear @ sums) - 0.5 * float(quadratic @ squares)
             if inverse:
                 x = np.maximum(self.factors.factor(which).astype(np.float64), 1e-300)
                 total += inverse * float(np.log(x).sum())

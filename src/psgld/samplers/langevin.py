@@ -29,6 +29,9 @@ _ANY_POWER = 5  # `Family` in the core
 _RUNAWAY = 100.0
 """A typical μ this many times larger than the data, or than at the start, is a chain that runs away."""
 
+_SWOLLEN, _SETTLING_CYCLES = 1.2, 20
+"""After it ran away, a chain whose μ is still this many times larger than the data has too large a step, too."""
+
 _MOST_DIVERGENCES = 30
 _UPKEEPS_BETWEEN_SAVES = 8
 _EARLY_CYCLES = 30
@@ -135,8 +138,8 @@ class LangevinChain(Chain):
 
     def settle(self) -> bool:
         """Make sure that the state is sound, going back to the last good one if not. Return whether it was."""
-        typical = self._typical_mean()
-        if typical <= _RUNAWAY * self._scale:  # False for NaN
+        sound = self._typical_mean() <= _RUNAWAY * self._scale  # False for NaN
+        if sound and not self._swollen():
             return True
         if len(self.divergences) >= _MOST_DIVERGENCES:
             raise SamplingError(
@@ -240,9 +243,19 @@ class LangevinChain(Chain):
 
     def _typical_mean(self) -> float:
         """Return the size of μ as the columns of W and H suggest it: one number that grows when a chain runs away."""
-        w, h = self.stats(W), self.stats(H)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return math.sqrt((w.sumsq / w.count) @ (h.sumsq / h.count))
+        squares = self.sums()[:, 1]
+        rows, cols = self.setup.grid.shape
+        return math.sqrt(squares[W] @ squares[H] / rows / cols)
+
+    def _swollen(self) -> bool:
+        """Return whether μ is too large for the data, in a chain that has run away before.
+
+        Just below the step that runs away there are steps that hold, but inflate the posterior: E[μ²] ≤ E[v²] fails.
+        """
+        settled = _SETTLING_CYCLES * self.setup.cycle
+        if not self.divergences or self.iteration - self.divergences[-1] < settled:
+            return False
+        return float(np.square(self.probes.means()).mean()) > _SWOLLEN**2 * self.probes.mean_square
 
     def _data_scale(self) -> float:
         m = self.setup.moments
