@@ -56,6 +56,9 @@ class Chain {
   void save();
   void restore();
 
+  // Squared residuals of each chunk of each block, at its last visit; and those that `save` kept.
+  std::vector<double>& residuals(bool saved) { return saved ? saved_squares_ : squares_; }
+
   static int stride_of(int components) { return (components + 15) / 16 * 16; }
 
  private:

@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 
 #include <stdexcept>
+#include <string_view>
 
 #include "chain.hpp"
 
@@ -66,11 +67,19 @@ struct BoundChain : Chain<T> {
         std::copy_n(from.data() + at * this->stride, width, out + s.ids[at] * width);
       }
   }
-  void scatter(int which, const T* from) {
+  void scatter(int which, const Aligned<T>& to, const T* from) {
     const Side<T>& s = side(which);
     for (size_t i = 0; i < s.size(); ++i)
-      std::copy_n(from + i * this->components, this->components,
-                  factor(which).x.data() + s.position(i) * this->stride);
+      std::copy_n(from + i * this->components, this->components, to.data() + s.position(i) * this->stride);
+  }
+
+  // An array of a factor by name: "x", "saved" (what `restore` goes back to) or "sum" (of scores or weights).
+  Aligned<T>& array(int which, std::string_view name) {
+    Factor<T>& f = factor(which);
+    Aligned<T>& a = name == "x" ? f.x : name == "saved" ? f.saved : f.sum;
+    require(&a != &f.sum || name == "sum", "no such array");
+    if (!a.data()) a = Aligned<T>(f.x.size());
+    return a;
   }
 };
 
@@ -148,6 +157,14 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              copy_vector(c.factor(which).curvature, curvature, c.components);
              copy_vector(c.factor(which).ridge, ridge, c.components);
            })
+      .def("curvature",
+           [](C& c, int which) {  // as `set_curvature` takes it: curvature, ridge
+             const size_t width = c.components;
+             auto out = make_array<double>({2, width});
+             std::copy_n(c.factor(which).curvature.data(), width, out.data());
+             std::copy_n(c.factor(which).ridge.data(), width, out.data() + width);
+             return out;
+           })
       .def("set_bound",
            [](C& c, Pool& pool, int which, In<double> rate) {
              require(static_cast<int>(rate.shape(0)) == c.components, "expected one rate a component");
@@ -172,14 +189,19 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              nb::gil_scoped_release release;
              c.accumulate(pool, static_cast<Pass>(pass), part);
            })
-      .def("accumulated",
-           [](C& c, int which) {
-             require(c.factor(which).sum.data() != nullptr, "accumulate first");
-             auto out = make_array<T>({c.side(which).size(), static_cast<size_t>(c.components)});
-             c.gather(which, c.factor(which).sum, out.data(), c.components);
+      .def("squares", &C::squares)
+      .def("residuals",
+           [](C& c, bool saved) {
+             const std::vector<double>& from = c.residuals(saved);
+             auto out = make_array<double>({from.size()});
+             std::copy(from.begin(), from.end(), out.data());
              return out;
            })
-      .def("squares", &C::squares)
+      .def("set_residuals",
+           [](C& c, bool saved, In<double> residuals) {
+             require(residuals.shape(0) == c.residuals(false).size(), "one value a chunk");
+             c.residuals(saved).assign(residuals.data(), residuals.data() + residuals.shape(0));
+           })
       .def("sums",
            [](C& c) {  // (W and H; x, x^2 and count x^2; components), strips added in their order
              const size_t strips = c.grid.parts, width = c.components, table = strips * width;
@@ -196,22 +218,23 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              return out;
            })
       .def("gather",
-           [](C& c, Pool& pool, int which, OutMatrix<T> out) {
+           [](C& c, Pool& pool, int which, const char* name, OutMatrix<T> out) {
              require(out.shape(0) == c.side(which).size() && static_cast<int>(out.shape(1)) <= c.components,
                      "wrong shape");
+             const Aligned<T>& from = c.array(which, name);
              nb::gil_scoped_release release;
              // Most of the time goes to the pages of a new array, which the threads fetch side by side.
              const int n = out.size() < (1u << 17) ? 1 : pool.size();
              auto part = [&](int id) {
-               if (id < n) c.gather(which, c.factor(which).x, out.data(), out.shape(1), id, n);
+               if (id < n) c.gather(which, from, out.data(), out.shape(1), id, n);
              };
              n == 1 ? part(0) : pool.run(part);
            })
       .def("scatter",
-           [](C& c, int which, InMatrix<T> x) {
+           [](C& c, int which, const char* name, InMatrix<T> x) {
              require(x.shape(0) == c.side(which).size() && static_cast<int>(x.shape(1)) == c.components,
                      "wrong shape");
-             c.scatter(which, x.data());
+             c.scatter(which, c.array(which, name), x.data());
            })
       .def("noise",
            [](C& c, int which, uint64_t iteration) {

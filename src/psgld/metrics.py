@@ -9,11 +9,12 @@ refreshed, and which step sizes suit them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .engines.threads import WEIGHT, H, ThreadedChain, W
 from .models import Hyper
@@ -31,6 +32,13 @@ class Metric(ABC):
 
     def rescale(self, chain: ThreadedChain, hyper: Hyper) -> None:  # noqa: B027
         """Take in hyperparameters that have moved far since the last refresh."""
+
+    def state(self, chain: ThreadedChain) -> dict[str, NDArray[Any]]:
+        """Return what the frozen parts of D are made of, besides hyperparameters."""
+        return {}
+
+    def set_state(self, chain: ThreadedChain, hyper: Hyper, state: Mapping[str, Any]) -> None:  # noqa: B027
+        """Make D as it was, from `state` and the hyperparameters of the last refresh, which the core has."""
 
     @abstractmethod
     def due(self, upkeep: int) -> bool:
@@ -94,6 +102,15 @@ class NonNegative(Metric):
         chain.set_bound(W, hyper.row_rate)
         chain.set_bound(H, hyper.col_rate)
 
+    def state(self, chain: ThreadedChain) -> dict[str, NDArray[Any]]:
+        """Return the weights of the last pass."""
+        return chain.weights()
+
+    def set_state(self, chain: ThreadedChain, hyper: Hyper, state: Mapping[str, Any]) -> None:
+        """Make b as it was."""
+        chain.set_weights(state)
+        self.rescale(chain, hyper)
+
     def due(self, upkeep: int) -> bool:
         """Return True for the first 20, then ever more rarely.
 
@@ -123,6 +140,15 @@ class RealValued(Metric):
         weighted = chain.sums()[:, 2] / (size * hyper.phi)
         chain.core.set_curvature(W, weighted[H], hyper.row_rate)
         chain.core.set_curvature(H, weighted[W], hyper.col_rate)
+
+    def state(self, chain: ThreadedChain) -> dict[str, NDArray[Any]]:
+        """Return q / φ and λ of both factors, (2, 2, K)."""
+        return {"curvature": np.stack([chain.core.curvature(which) for which in (W, H)])}
+
+    def set_state(self, chain: ThreadedChain, hyper: Hyper, state: Mapping[str, Any]) -> None:
+        """Make q as it was."""
+        for which in (W, H):
+            chain.core.set_curvature(which, *np.ascontiguousarray(state["curvature"][which], np.float64))
 
     def due(self, upkeep: int) -> bool:
         """Return True: q is cheap."""

@@ -7,6 +7,7 @@ likelihood, prior and metric reach it as numbers. The chain does not depend on t
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -20,6 +21,9 @@ from ..partition import Strips
 
 W, H = 0, 1
 """How the two factors are addressed."""
+
+_KEPT = {"W": (W, "x"), "H": (H, "x"), "saved_W": (W, "saved"), "saved_H": (H, "saved")}
+"""The arrays of a chain that cannot be worked out again: factor, and name in the core."""
 
 SCORE, WEIGHT = 1, 2
 """Passes over the data that add up without moving anything (`Pass` in the core)."""
@@ -127,7 +131,7 @@ class ThreadedChain:
 
     def accumulated(self, which: int) -> NDArray[Any]:
         """Return what `accumulate` added up for a factor."""
-        return self.core.accumulated(which)
+        return self._read(which, "sum")
 
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
@@ -139,14 +143,46 @@ class ThreadedChain:
 
     def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of the first `width` components of a factor, rows in their original order."""
-        if out is None:
-            out = np.empty((self.grid.shape[which], width or self.components), self.dtype)
-        self.core.gather(self._pool, which, out)
-        return out
+        return self._read(which, "x", width, out)
 
     def set_factor(self, which: int, x: NDArray[Any]) -> None:
         """Replace a factor."""
-        self.core.scatter(which, np.ascontiguousarray(x, self.dtype))
+        self._write(which, "x", x)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the factors and the squared residuals, and those to which the chain would go back."""
+        return {
+            **{name: self._read(which, kind) for name, (which, kind) in _KEPT.items()},
+            "residuals": self.core.residuals(False),
+            "saved_residuals": self.core.residuals(True),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take in what `state` returned."""
+        for name, (which, kind) in _KEPT.items():
+            self._write(which, kind, state[name])
+        for saved, name in ((False, "residuals"), (True, "saved_residuals")):
+            self.core.set_residuals(saved, np.ascontiguousarray(state[name], np.float64))
+
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """Return what was accumulated last, to be taken in again by `set_weights`."""
+        return {"weights_W": self.accumulated(W), "weights_H": self.accumulated(H)}
+
+    def set_weights(self, state: Mapping[str, Any]) -> None:
+        """Take in what `weights` returned."""
+        self._write(W, "sum", state["weights_W"])
+        self._write(H, "sum", state["weights_H"])
+
+    def _read(
+        self, which: int, name: str, width: int | None = None, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        if out is None:
+            out = np.empty((self.grid.shape[which], width or self.components), self.dtype)
+        self.core.gather(self._pool, which, name, out)
+        return out
+
+    def _write(self, which: int, name: str, x: Any) -> None:
+        self.core.scatter(which, name, np.ascontiguousarray(x, self.dtype))
 
     def noise(self, which: int, iteration: int) -> NDArray[np.float32]:
         """Return the standard normals that iteration uses for a factor."""

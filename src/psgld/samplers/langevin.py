@@ -38,6 +38,17 @@ _EARLY_CYCLES = 30
 """At first everything changes fast: the upkeep comes at the end of every cycle."""
 
 
+_NUMBERS = {
+    "iteration": "iteration",
+    "next_upkeep": "_next_upkeep",
+    "upkeeps": "_upkeeps",
+    "step_factor": "step_factor",
+    "last_step": "_last_step",
+    "scale": "_scale",
+}
+"""The numbers of a chain's state, and where it keeps them."""
+
+
 def _far(a: Hyper, b: Hyper) -> bool:
     """Return whether φ or a rate differs by more than a tenth: the metric would no longer fit."""
     pairs = ((a.phi, b.phi), (a.row_rate, b.row_rate), (a.col_rate, b.col_rate))
@@ -110,9 +121,9 @@ class LangevinChain(Chain):
         self._upkeeps = 0
         self._start_factors()
         self._apply_hyper()
-        self._refresh_metric()
         if model.likelihood.beta == 2.0 and model.likelihood.phi is None:
             self.factors.accumulate(SCORE)  # residuals of every block, also of those that are visited late
+        self._refresh_metric()
         self._scale = max(self._typical_mean(), self._data_scale())
         self._save()
 
@@ -163,12 +174,38 @@ class LangevinChain(Chain):
         return self._last_step
 
     def state(self) -> State:
-        """Return all that the chain needs to go on bit for bit from here."""
-        raise NotImplementedError
+        """Return all that the chain needs to go on bit for bit from here, rows in their original order."""
+        return {
+            **self.factors.state(),
+            **self.setup.metric.state(self.factors),
+            **{
+                f"{prefix}/{name}": value
+                for prefix, hyper in self._hypers()
+                for name, value in vars(hyper).items()
+            },
+            **{name: getattr(self, attribute) for name, attribute in _NUMBERS.items()},
+            "divergences": list(self.divergences),
+        }
 
     def set_state(self, state: State) -> None:
         """Go on from a state that `state` returned."""
-        raise NotImplementedError
+        now, self._metric_hyper, self._saved_hyper = (
+            Hyper.from_dict({name: state[f"{prefix}/{name}"] for name in vars(hyper)})
+            for prefix, hyper in self._hypers()
+        )
+        self.factors.set_state(state)
+        self.hyper = self._metric_hyper
+        self._apply_hyper()
+        self.setup.metric.set_state(self.factors, self.hyper, state)
+        self.hyper = now
+        self._apply_hyper()
+        for name, attribute in _NUMBERS.items():
+            setattr(self, attribute, type(getattr(self, attribute))(state[name]))
+        self.divergences = [int(t) for t in state["divergences"]]
+        self._sums = None
+
+    def _hypers(self) -> tuple[tuple[str, Hyper], ...]:
+        return ("hyper", self.hyper), ("metric_hyper", self._metric_hyper), ("saved_hyper", self._saved_hyper)
 
     # -- at the end of a cycle ---------------------------------------------------------------------------
 
