@@ -52,6 +52,7 @@ Rule<T> Chain<T>::rule(const Factor<T>& f, uint64_t t, double step, double scale
           static_cast<T>(step),
           static_cast<T>(scale / static_cast<double>(phi)),
           temperature,
+          momentum,
           f.inverse,
           f.linear.data(),
           f.quadratic.data(),
@@ -67,8 +68,9 @@ template <class T>
 Strip<T> Chain<T>::strip(const Side<T>& side, const Factor<T>& f, int number) const {
   const size_t first = side.first[number], at = first * stride;
   auto row = [at](const Aligned<T>& a) { return a.data() ? a.data() + at : nullptr; };
-  return {side.rows[number],    row(f.x),  side.ids.data() + first, side.counts.data() + first,
-          row(f.inverse_bound), row(f.sum)};
+  return {
+      side.rows[number],    row(f.x),  row(f.momentum), side.ids.data() + first, side.counts.data() + first,
+      row(f.inverse_bound), row(f.sum)};
 }
 
 template <class T>
@@ -159,6 +161,9 @@ void Chain<T>::run(Pool& pool, size_t n, const std::function<Iteration(size_t)>&
 template <class T>
 void Chain<T>::advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, std::span<const double> steps,
                        std::span<const double> scales) {
+  if (momentum != 0)
+    for (auto* f : {&outer, &inner})
+      if (!f->momentum.data()) f->momentum = Aligned<T>(f->x.size());
   run(pool, parts.size(), [&](size_t q) {
     return Iteration{parts[q], Pass::langevin, rule(outer, t + q, steps[q], scales[q]),
                      rule(inner, t + q, steps[q], scales[q])};
@@ -220,7 +225,10 @@ void Chain<T>::save() {
 
 template <class T>
 void Chain<T>::restore() {
-  for (auto* f : {&outer, &inner}) std::memcpy(f->x.data(), f->saved.data(), sizeof(T) * f->x.size());
+  for (auto* f : {&outer, &inner}) {
+    std::memcpy(f->x.data(), f->saved.data(), sizeof(T) * f->x.size());
+    if (f->momentum.data()) std::memset(f->momentum.data(), 0, sizeof(T) * f->x.size());
+  }
   squares_ = saved_squares_;
 }
 

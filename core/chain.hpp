@@ -15,7 +15,7 @@ namespace psgld {
 
 template <class T>
 struct Factor {
-  Aligned<T> x, inverse_bound, sum, saved;
+  Aligned<T> x, momentum, inverse_bound, sum, saved;
   Aligned<T> linear, quadratic, move, curvature, ridge;
   T inverse = 0;
   uint32_t tag = 0;
@@ -30,7 +30,7 @@ class Chain {
   Likelihood<T> likelihood;
   Metric metric = Metric::identity;
   bool mirror = false;
-  T temperature = 1, phi = 1;
+  T temperature = 1, momentum = 0, phi = 1;
   uint64_t key = 0;
 
   Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood);

@@ -53,7 +53,7 @@ struct Rule {
   int components, stride;
   Metric metric;
   bool mirror;
-  T step, scale, temperature;  // epsilon; s / phi; tau
+  T step, scale, temperature, momentum;  // epsilon; s / phi; tau; rho
   // The prior's score is inverse / x + linear - quadratic x.
   T inverse;
   const T *linear, *quadratic, *move;
@@ -67,6 +67,7 @@ template <class T>
 struct Strip {
   int rows;
   T* x;                    // rows x stride
+  T* momentum;             // likewise, where rho > 0
   const uint32_t* ids;     // original indices
   const T* counts;         // observed entries of each row
   const T* inverse_bound;  // 1 / b, rows x stride: the non-negative metric

@@ -73,10 +73,11 @@ struct BoundChain : Chain<T> {
       std::copy_n(from + i * this->components, this->components, to.data() + s.position(i) * this->stride);
   }
 
-  // An array of a factor by name: "x", "saved" (what `restore` goes back to) or "sum" (of scores or weights).
+  // An array of a factor by name: "x", "momentum", "saved" (what `restore` goes back to) or "sum" (of scores
+  // or weights).
   Aligned<T>& array(int which, std::string_view name) {
     Factor<T>& f = factor(which);
-    Aligned<T>& a = name == "x" ? f.x : name == "saved" ? f.saved : f.sum;
+    Aligned<T>& a = name == "x" ? f.x : name == "momentum" ? f.momentum : name == "saved" ? f.saved : f.sum;
     require(&a != &f.sum || name == "sum", "no such array");
     if (!a.data()) a = Aligned<T>(f.x.size());
     return a;
@@ -139,6 +140,9 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
       .def_prop_rw(
           "temperature", [](const C& c) { return static_cast<double>(c.temperature); },
           [](C& c, double x) { c.temperature = static_cast<T>(x); })
+      .def_prop_rw(
+          "momentum", [](const C& c) { return static_cast<double>(c.momentum); },
+          [](C& c, double x) { c.momentum = static_cast<T>(x); })
       .def_prop_rw(
           "phi", [](const C& c) { return static_cast<double>(c.phi); },
           [](C& c, double x) { c.phi = static_cast<T>(x); })

@@ -13,6 +13,14 @@
 // and the Milstein term (z^2 - 1) take away most of the error of the step: for a Gaussian of curvature 1/D
 // all of it, for a coefficient that only its exponential prior holds the error of the mean, and of the
 // variance all but eps/4.
+//
+// With momentum (0 < rho < 1) the step is of second order, as in SGHMC:
+//
+//   m <- rho m + eps D g + sqrt(2 (1 - rho) eps tau' D) z,   x <- x + m,   and where x < 0 is mirrored, so is
+//   m
+//
+// with eps / (1 + rho) for eps in tau'. In the non-negative metric it moves u = sqrt(x), in which D = 1/4b is
+// constant: a momentum kept in x would not know that D changes under it, and miss the posterior at any step.
 #pragma once
 
 #include <algorithm>
@@ -36,15 +44,40 @@ inline Vec<double> load_noise<double>(const float* z) {
   return v;
 }
 
+template <class T>
+inline void mirror(Vec<T>& x, Vec<T>& m) {
+  m = x < T(0) ? -m : m;
+  x = vabs(x);
+}
+
+// u = sqrt(x) feels the force (2 x g + 2 inverse + tau) / u, of which tau / u is the volume of x in u.
+template <class T>
+inline void move_root(const Rule<T>& rule, Vec<T>& w, Vec<T>& m, Vec<T> g, Vec<T> z, Vec<T> inverse_b,
+                      Vec<T> linear, Vec<T> move) {
+  const Vec<T> rate = T(0.25) * rule.step * inverse_b;
+  const T half = T(0.5) * std::min(rule.step, T(1)) / (1 + rule.momentum);
+  const Vec<T> heat = rule.temperature * (T(1) - half - T(0.5) * half * linear * inverse_b);
+  // Within one step of zero the force is not taken at its word.
+  const Vec<T> tiny = splat<T>(T(1e-30)), inverse_u = vrsqrt<T>(vmax(vmax(w, rate), tiny));
+  const Vec<T> spread = vmax(T(2) * (1 - rule.momentum) * rate * heat, tiny);
+  m = rule.momentum * m + rate * (T(2) * (w * g + rule.inverse) + rule.temperature) * inverse_u +
+      spread * vrsqrt<T>(spread) * z;
+  m *= move;
+  const Vec<T> u = vmax(w, tiny) * vrsqrt<T>(vmax(w, tiny));
+  w = vmax(splat<T>(0), w + m * (T(2) * u + m));  // (u + m)^2, and exactly w if m = 0; NaN stays
+  m = u + m < T(0) ? -m : m;
+}
+
 // Rows [first, first + n) with their gradients and their noise one after the other.
-template <class T, Metric metric, bool inverse>
+template <class T, Metric metric, bool inverse, bool second_order>
 inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
                       const float* noise) {
-  const T half = T(0.5) * std::min(rule.step, T(1));
-  const T spread =
-      std::sqrt(2 * rule.step * rule.temperature * (metric == Metric::real_valued ? 1 - half : T(1)));
+  const T half = T(0.5) * std::min(rule.step, T(1)) / (1 + rule.momentum);
+  const T spread = std::sqrt(2 * (1 - rule.momentum) * rule.step * rule.temperature *
+                             (metric == Metric::real_valued ? 1 - half : T(1)));
   const int noise_stride = (rule.components + 3) / 4 * 4, stride = rule.stride;
   T* x = strip.x + static_cast<size_t>(first) * stride;
+  T* momentum = second_order ? strip.momentum + static_cast<size_t>(first) * stride : nullptr;
   const T* bound =
       metric == Metric::non_negative ? strip.inverse_bound + static_cast<size_t>(first) * stride : nullptr;
   for (int k = 0; k < stride; k += kLanes<T>) {
@@ -55,7 +88,13 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
       const int at = r * stride + k;
       Vec<T> w = load(x + at), z = load_noise<T>(noise + r * noise_stride + k);
       Vec<T> g = rule.scale * load(gradient + at) + linear - quadratic * w, change;
-      if constexpr (metric == Metric::non_negative) {
+      if constexpr (metric == Metric::non_negative && second_order) {
+        Vec<T> m = load(momentum + at);
+        move_root<T>(rule, w, m, g, z, load(bound + at), linear, move);
+        store(momentum + at, m);
+        store(x + at, w);
+        continue;
+      } else if constexpr (metric == Metric::non_negative) {
         // D * inverse / x + tau Gamma = (inverse + tau) / b: no division by a coefficient near zero. The
         // Milstein term makes x and its noise a square, so that small coefficients are hardly ever mirrored.
         const Vec<T> inverse_b = load(bound + at), rate = rule.step * inverse_b;
@@ -72,8 +111,16 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
           change = rule.step * g + spread * z;
         }
       }
-      w += move * change;
-      store(x + at, rule.mirror ? vabs(w) : w);
+      if constexpr (second_order) {
+        Vec<T> m = move * (rule.momentum * load(momentum + at) + change);
+        w += m;
+        if (rule.mirror) mirror<T>(w, m);
+        store(momentum + at, m);
+        store(x + at, w);
+      } else {
+        w += move * change;
+        store(x + at, rule.mirror ? vabs(w) : w);
+      }
     }
   }
 }
@@ -91,16 +138,20 @@ inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
       noise_rows(pattern, strip.ids + first + r, rule.tag, rule.iteration, rule.key,
                  noise + 4 * quartets * r);
   }
+  auto go = [&]<Metric metric, bool inverse>() {
+    rule.momentum != 0 ? move_rows<T, metric, inverse, true>(rule, strip, first, n, gradient, noise)
+                       : move_rows<T, metric, inverse, false>(rule, strip, first, n, gradient, noise);
+  };
   const bool inverse = rule.inverse != 0;
   switch (rule.metric) {
     case Metric::non_negative:
-      return move_rows<T, Metric::non_negative, false>(rule, strip, first, n, gradient, noise);
+      return go.template operator()<Metric::non_negative, false>();
     case Metric::real_valued:
-      return inverse ? move_rows<T, Metric::real_valued, true>(rule, strip, first, n, gradient, noise)
-                     : move_rows<T, Metric::real_valued, false>(rule, strip, first, n, gradient, noise);
+      return inverse ? go.template operator()<Metric::real_valued, true>()
+                     : go.template operator()<Metric::real_valued, false>();
     case Metric::identity:
-      return inverse ? move_rows<T, Metric::identity, true>(rule, strip, first, n, gradient, noise)
-                     : move_rows<T, Metric::identity, false>(rule, strip, first, n, gradient, noise);
+      return inverse ? go.template operator()<Metric::identity, true>()
+                     : go.template operator()<Metric::identity, false>();
   }
 }
 

@@ -49,6 +49,8 @@ SAMPLERS = {
     "non-negative metric, defaults": psgld.PSGLD(),
     "non-negative metric, 16 blocks": psgld.PSGLD(blocks=16),
     "identity metric, a good step": psgld.PSGLD(metric="identity", step_size=5e-4, blocks=8),
+    "non-negative metric, first order": psgld.PSGLD(momentum=0.0),
+    "identity metric, momentum": psgld.PSGLD(metric="identity", step_size=1e-4, blocks=8, momentum=0.9),
     "reshuffled parts": psgld.PSGLD(blocks=8, schedule=psgld.Reshuffled()),
 }
 

@@ -39,11 +39,13 @@ class Problem:
     """One small V, its blocks, two factors and their rules, in the core and in the reference."""
 
     def __init__(
-        self, shape, rank, beta, form="dense", metric="identity", dtype="float64", temperature=1.0, seed=0
-    ):
+        self, shape, rank, beta, form="dense", metric="identity", dtype="float64", temperature=1.0, seed=0,
+        momentum=0.0,
+    ):  # fmt: skip
         rng = np.random.default_rng([seed, *shape, rank])
         (rows, cols, blocks), self.beta, self.metric, self.dtype = shape, beta, metric, np.dtype(dtype)
         self.rank, self.phi, self.step, self.temperature = rank, 1.7, STEPS[metric], temperature
+        self.momentum = momentum
         self.strips = uneven(rows, blocks, rng), uneven(cols, blocks, rng)
         self.V, self.data = self._data(rows, cols, form, rng)
         self.x = [self._factor(n, rng) for n in (rows, cols)]
@@ -85,7 +87,7 @@ class Problem:
         core, K = self.chain.core, self.rank
         nonnegative = self.beta != 2.0 or self.metric == "non-negative"
         core.key, core.metric, core.mirror = KEY, METRICS.index(self.metric), nonnegative
-        core.temperature, core.phi = self.temperature, self.phi
+        core.temperature, core.phi, core.momentum = self.temperature, self.phi, self.momentum
         self.rules = []
         for which in (W, H):
             self.chain.set_factor(which, self.x[which])
@@ -110,8 +112,8 @@ class Problem:
                 core.set_curvature(which, curvature, rate)
                 b = np.outer((~np.isnan(self.V)).sum(axis=1 - which), curvature) + rate
             prior = inverse, linear, quadratic
-            rule = reference.Rule(which, *prior, self.metric, b, move, nonnegative, self.temperature, KEY)
-            self.rules.append(rule)
+            rest = self.metric, b, move, nonnegative, self.temperature, KEY, self.momentum, np.zeros_like(b)
+            self.rules.append(reference.Rule(which, *prior, *rest))
 
     @property
     def blocks(self):
@@ -195,6 +197,18 @@ def test_every_rank(rank, form, beta):
 def test_temperature_zero(metric, dtype):
     tolerance = {"rtol": 1e-11, "atol": 1e-12} if dtype == "float64" else {"rtol": 1e-5, "atol": 1e-6}
     Problem((37, 23, 3), 6, 1.0, "sparse", metric, dtype, temperature=0.0).check(**tolerance)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("form", ["dense", "sparse", "zeros"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_momentum(metric, form, dtype, temperature, monkeypatch):
+    """Steps of second order; enough of them that coordinates are mirrored, and their momenta with them."""
+    problem = Problem((37, 23, 3), 19, 1.0, form, metric, dtype, temperature, momentum=0.8)
+    use_compiled_noise(monkeypatch, problem)
+    exact, rounded = {"rtol": 1e-7, "atol": 1e-9}, {"rtol": 2e-3, "atol": 2e-4}
+    problem.check(12, **(exact if dtype == "float64" else rounded))
 
 
 @pytest.mark.parametrize("metric", ["identity", "real-valued"])

@@ -123,9 +123,10 @@ def rule(metric="identity", **changes):
     ones = np.ones(2)
     defaults = {
         "factor": 0, "inverse": 0.0, "linear": -ones, "quadratic": 0 * ones, "metric": metric,
-        "b": np.ones((4, 2)), "move": ones, "mirror": False, "temperature": 0.0, "key": 0,
+        "b": np.ones((4, 2)), "move": ones, "mirror": False, "temperature": 0.0, "key": 0, "momentum": 0.0,
     }  # fmt: skip
-    return reference.Rule(**{**defaults, **changes})
+    settings = {**defaults, **changes}
+    return reference.Rule(**settings, m=np.zeros(settings["b"].shape))
 
 
 def test_multiplicative_update():
@@ -139,23 +140,42 @@ def test_multiplicative_update():
     np.testing.assert_allclose(moved, W * ((V / (W @ H.T)) @ H) / b, rtol=1e-12)
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.8])
 @pytest.mark.parametrize("metric", ["identity", "real-valued"])
-def test_step_samples_a_normal_prior(metric):
+def test_step_samples_a_normal_prior(metric, momentum):
     """Without data, x is an autoregression whose stationary variance is known exactly."""
     x, precision, epsilon = np.zeros((400, 2)), np.array([4.0, 0.25]), 0.2
     b = np.broadcast_to(precision if metric == "real-valued" else np.ones(2), (400, 2))
-    how = rule(metric, b=b, linear=np.zeros(2), quadratic=precision, temperature=1.0, key=9)
+    how = rule(
+        metric, b=b, linear=np.zeros(2), quadratic=precision, temperature=1.0, key=9, momentum=momentum
+    )
     squares, kept = np.zeros(2), 0
     for t in range(1, 301):
         x = reference.step(x, np.zeros_like(x), np.arange(400), t, epsilon, how)
         if t > 150:
             squares += (x**2).mean(axis=0)
             kept += 1
-    D = 1.0 / b[0]
-    expected = 2 * epsilon * D / (1 - (1 - epsilon * D * precision) ** 2)
-    if metric == "real-valued":
-        expected = 1 / precision  # exact, at any step
+    expected = 1 / precision  # exact, at any step
+    if metric == "identity":
+        expected = 1 / precision / (1 - epsilon * precision / (2 * (1 + momentum)))
     np.testing.assert_allclose(squares / kept, expected, rtol=0.06)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("shape", [1.0, 3.0])
+def test_step_samples_a_gamma_prior(shape, momentum):
+    """Without data but the prior's, in the non-negative metric: mean and variance of Gamma(shape, 2)."""
+    x, rate = np.full((2000, 2), shape / 2.0), 2.0
+    b, linear = np.full((2000, 2), rate), np.full(2, -rate)
+    how = rule("non-negative", b=b, linear=linear, inverse=shape - 1.0, temperature=1.0, key=9, momentum=momentum,
+               mirror=True)  # fmt: skip
+    kept = []
+    for t in range(1, 401):
+        x = reference.step(x, np.zeros_like(x), np.arange(2000), t, 0.05, how)
+        if t > 200 and t % 10 == 0:
+            kept.append(x)
+    assert np.mean(kept) == pytest.approx(shape / rate, rel=0.03)
+    assert np.std(kept) == pytest.approx(shape**0.5 / rate, rel=0.04)
 
 
 def test_move_and_mirror():
@@ -163,3 +183,11 @@ def test_move_and_mirror():
     how = rule(linear=np.array([-1.0, -1.0]), move=np.array([1.0, 0.0]), mirror=True)
     moved = reference.step(x, np.zeros_like(x), np.arange(2), 1, 0.5, how)
     np.testing.assert_allclose(moved, [[0.4, 0.1], [1.5, 2.0]])
+
+
+def test_momentum_is_mirrored():
+    """From 0.1, a push of -0.5 leads to 0.4 with the momentum 0.5; then half of it, and another push."""
+    x, how = np.array([[0.1, 3.0]]), rule(mirror=True, momentum=0.5, b=np.ones((1, 2)))
+    for expected in ([0.4, 2.5], [0.15, 1.75]):
+        x = reference.step(x, np.zeros_like(x), np.arange(1), 1, 0.5, how)
+        np.testing.assert_allclose(x[0], expected)

@@ -27,6 +27,7 @@ class _Chain:
     metric: int
     mirror: bool
     temperature: float
+    momentum: float
     phi: float
     key: int
     def __init__(

@@ -25,6 +25,8 @@ class Metric(ABC):
     """A metric: its number in the core, when and how it is refreshed, its default step size."""
 
     code: int
+    momentum: float = 0.9
+    """ρ by default. Steps of second order are ρ/(1-ρ) times longer along what is slow, and no coarser elsewhere."""
 
     @abstractmethod
     def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
@@ -58,15 +60,17 @@ class Problem:
     blocks: int
     sparse: bool  # rows are unevenly spread over the parts
     tune: int
+    momentum: float
     curvature: float  # of the log posterior along a coefficient of the fullest row, at the start
 
 
 @final
 @dataclass(frozen=True)
 class Identity(Metric):
-    """D = 1: the sampler of the paper. ε has units and must suit the fullest row."""
+    """D = 1: the sampler of the paper, without momentum. ε has units and must suit the fullest row."""
 
     code = 0
+    momentum = 0.0
 
     def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
         """Do nothing: D does not change."""
@@ -78,7 +82,7 @@ class Identity(Metric):
     def step_size(self, problem: Problem) -> StepSize:
         """Return a step that is stable on the fullest row, from the curvature at the start."""
         # The curvature is that of a typical mean; entries with a small mean bend a hundred times more.
-        last = 0.01 / problem.curvature
+        last = 0.01 / problem.curvature * (1 - problem.momentum)
         return Decay(3 * last, last, problem.tune)
 
 
@@ -120,9 +124,20 @@ class NonNegative(Metric):
         return upkeep <= 20 or int(np.log(upkeep) / _LOG_STEP) > int(np.log(upkeep - 1) / _LOG_STEP)
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return steps that fall from 0.5 to 0.1; to less where a part holds few of a row's entries."""
+        """Return steps that fall from 0.2 to 0.05, or less where there are many parts.
+
+        Without momentum, from 0.5 to 0.1; or less where a part holds few of a row's entries.
+        """
+        if problem.momentum:
+            last = min(0.05, _resonance(problem))
+            return Decay(min(4 * last, _resonance(problem)), last, problem.tune * 3 // 4)
         last = min(0.1, 0.4 / problem.blocks) if problem.sparse else 0.1
         return Decay(5 * last, last, problem.tune * 3 // 4)
+
+
+def _resonance(problem: Problem) -> float:
+    """Return the step beyond which a state with momentum, which swings by sqrt(ε) a time, resonates with a cycle."""
+    return float((2.0 / problem.blocks) ** 2)
 
 
 _LOG_STEP = np.log(1.2)
@@ -155,12 +170,14 @@ class RealValued(Metric):
         return True
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return steps that fall from 0.4 / B to 0.2 / B, or from 4 / K to 2 / K if that is less.
+        """Return steps that fall from 0.2 / B to 0.1 / B, or from 4 / K to 2 / K if that is less.
 
-        Beyond 0.4 / B the noise of the parts inflates the posterior. D is diagonal: where the components are
-        correlated, the curvature along their common direction is up to K times that of one.
+        Without momentum, twice that; beyond 0.4 / B the noise of the parts inflates the posterior. D is diagonal: where
+        the components are correlated, the curvature along their common direction is up to K times that of one.
         """
         last = min(0.1, 0.2 / problem.blocks, 2 / problem.components)
+        if problem.momentum:
+            last = min(0.5 * last, 0.5 * _resonance(problem))
         return Decay(2 * last, last, problem.tune * 3 // 4)
 
 

@@ -97,13 +97,18 @@ class Assigned(Partition):
         return rows, cols
 
 
+_CACHED_ROWS = 4096
+
+
 def choose_blocks(observations: Observations, most: int = 64) -> int:
     """Return a B at which an iteration spends about as much on the gradient as on the noise.
 
     The gradient of a part costs about N / B entries, the noise (I + J) coefficients ten times as dear each.
+    It is at most `most`, unless strips of the shorter side would be too long for a cache.
     B depends on the data alone: the same data give the same chain on every machine.
     """
     rows, cols = observations.shape
+    most = min(64, max(most, min(rows, cols) // _CACHED_ROWS))
     work = observations.stored if observations.is_sparse else rows * cols
     return int(np.clip(work / (16 * (rows + cols)), 1, min(rows, cols, most)))
 

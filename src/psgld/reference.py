@@ -2,9 +2,9 @@
 
     x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} (v_ij - μ_ij) μ_ij^{β-2} y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ' D) ∘ z
 
-for each row x of either factor, the y_j being the rows of the other; then x ← |x| where mirrored. From top to
-bottom: noise, likelihood, step, iteration. H is held as (J, K), so that one function moves both factors.
-Entries of V that were not observed are NaN; zeros, stored or not, are zeros.
+for each row x of either factor, the y_j being the rows of the other; then x ← |x| where mirrored. H is held as (J, K),
+so that one function moves both. From top to bottom: noise, likelihood, step, iteration. Entries of V that were not
+observed are NaN; zeros, stored or not, are zeros.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ def philox(counter: tuple[Words, Words, Words, Words], key: int) -> tuple[Words,
 def box_muller(a: Words, b: Words) -> tuple[Array, Array]:
     """Return two normals ±sqrt(-2 ln u) (cos ω, sin ω) from two words.
 
-    31 bits of the first are u, rounded to float32 as in the core; of the second, one bit is the sign, 31 are
-    the angle -π/2 ≤ ω < π/2.
+    31 bits of the first are u, rounded to float32 as in the core; of the second, one is the sign, 31 are ω.
     """
     u = (a >> np.uint64(1)).astype(np.float32) * np.float32(2.0**-31) + np.float32(2.0**-32)
     r = np.sqrt(-2.0 * np.log(u.astype(np.float64))) * np.where(b >> np.uint64(31), -1.0, 1.0)
@@ -60,9 +59,6 @@ def noise(rows: IntArray, components: int, factor: int, t: int, key: int) -> Arr
     w0, w1, w2, w3 = philox((row, quartet, low, high), key)
     z = np.stack([*box_muller(w0, w1), *box_muller(w2, w3)], axis=-1)
     return np.asarray(z.reshape(len(rows), -1)[:, :components])
-
-
-# -- likelihood: Tweedie of power β --------------------------------------------------------------------------
 
 
 def score(v: Array, mu: Array, beta: float) -> Array:
@@ -84,9 +80,6 @@ def gradients(
     return E @ H, E.T @ W
 
 
-# -- step ----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Rule:
     """How the rows x of a factor move. The metrics, from the numbers b of each coefficient:
@@ -96,6 +89,7 @@ class Rule:
     real-valued   D = 1/b    Γ = 0      b_ik = n_i q_k + λ_k                   τ' = (1 - ε/2) τ
 
     τ' and, in the non-negative metric, the Milstein term ε τ' Γ (z² - 1)/2 take away most of the step's error.
+    With momentum ρ, x moves by m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ z; non-negative, sqrt(x) does.
     """
 
     factor: int  # 0 = W, 1 = H
@@ -108,37 +102,42 @@ class Rule:
     mirror: bool
     temperature: float  # τ
     key: int
+    momentum: float  # ρ
+    m: Array  # (rows, K), written to
 
 
 def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule: Rule) -> Array:
     """Return the given rows of a factor after iteration t; `gradient` is s/φ times that of the likelihood."""
     b, tau, z = rule.b[rows], rule.temperature, noise(rows, x.shape[1], rule.factor, t, rule.key)
-    D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
-    total = gradient + rule.inverse / np.maximum(x, 1e-20) + rule.linear - rule.quadratic * x
-    excess = -rule.linear / b if rule.metric == "non-negative" else float(rule.metric == "real-valued")
-    heat = tau * (1.0 - 0.5 * min(epsilon, 1.0) * excess)
-    drift = D * total + tau * Gamma + 0.5 * heat * Gamma * (z**2 - 1.0)
-    moved = x + rule.move * (epsilon * drift + np.sqrt(2.0 * epsilon * heat * D) * z)
-    return np.abs(moved) if rule.mirror else moved
-
-
-# -- iteration -----------------------------------------------------------------------------------------------
+    rho, g = rule.momentum, gradient + rule.linear - rule.quadratic * x
+    half = 0.5 * min(epsilon, 1.0) / (1.0 + rho)
+    root = rule.metric == "non-negative" and rho > 0.0
+    if root:  # u = sqrt(x) has D = 1/4b and, of x, the volume 2u
+        rate, heat = epsilon / (4.0 * b), tau * (1.0 - half - 0.5 * half * rule.linear / b)
+        drift = rate * (2.0 * (x * g + rule.inverse) + tau) / np.sqrt(np.maximum(x, rate))
+        y, change = np.sqrt(x), drift + np.sqrt(2.0 * (1.0 - rho) * rate * heat) * z
+    else:
+        D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
+        excess = -rule.linear / b if rule.metric == "non-negative" else float(rule.metric == "real-valued")
+        heat = tau * (1.0 - half * excess)
+        drift = (
+            D * (g + rule.inverse / np.maximum(x, 1e-20)) + tau * Gamma + 0.5 * heat * Gamma * (z**2 - 1.0)
+        )
+        y, change = x, epsilon * drift + np.sqrt(2.0 * (1.0 - rho) * epsilon * heat * D) * z
+    m = rule.move * (rho * rule.m[rows] + change)
+    rule.m[rows] = np.where((y + m < 0.0) & rule.mirror, -m, m)
+    moved = np.abs(y + m) if rule.mirror else y + m
+    return moved**2 if root else moved
 
 
 def iterate(
-    V: Array,
-    W: Array,
-    H: Array,
-    rows: Strips,
-    cols: Strips,
-    part: int,
-    t: int,
-    epsilon: float,
-    scale: float,  # s/φ
-    likelihood: tuple[float, float],  # β, floor of μ
-    rules: tuple[Rule, Rule],
-) -> tuple[Array, Array]:
-    """Return (W, H) after iteration t on a part: the blocks (b, b + part mod B), which share no strip."""
+    V: Array, W: Array, H: Array, rows: Strips, cols: Strips, part: int, t: int, epsilon: float,
+    scale: float, likelihood: tuple[float, float], rules: tuple[Rule, Rule],
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return (W, H) after iteration t on a part: the blocks (b, b + part mod B), which share no strip.
+
+    `scale` is s/φ; the likelihood is given by β and the floor of μ.
+    """
     W, H = W.copy(), H.copy()
     for b in range(rows.number):
         c = (b + part) % cols.number

@@ -24,7 +24,7 @@ from .samplers import Sampler, as_sampler
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
-_TUNE_CYCLES, _THIN_CYCLES = 300, 2
+_TUNE_CYCLES, _THIN_CYCLES = 200, 2
 _LEAST_TUNE, _LEAST_THIN = 1000, 10
 _SIDE_BY_SIDE = 3e-4
 """Seconds an iteration below which a chain cannot keep several cores busy, but several chains can."""
@@ -62,7 +62,7 @@ def sample(
     draws
         Kept draws per chain.
     tune
-        Iterations of burn-in before the first draw; by default 300 passes over the data.
+        Iterations of burn-in before the first draw; by default 200 passes over the data.
     thin
         Iterations from one draw to the next; by default 2 passes over the data.
     chains

@@ -23,6 +23,7 @@ W, H = 0, 1
 """How the two factors are addressed."""
 
 _KEPT = {"W": (W, "x"), "H": (H, "x"), "saved_W": (W, "saved"), "saved_H": (H, "saved")}
+_MOMENTA = {"momentum_W": (W, "momentum"), "momentum_H": (H, "momentum")}
 """The arrays of a chain that cannot be worked out again: factor, and name in the core."""
 
 SCORE, WEIGHT = 1, 2
@@ -152,17 +153,20 @@ class ThreadedChain:
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the factors and the squared residuals, and those to which the chain would go back."""
         return {
-            **{name: self._read(which, kind) for name, (which, kind) in _KEPT.items()},
+            **{name: self._read(which, kind) for name, (which, kind) in self._kept().items()},
             "residuals": self.core.residuals(False),
             "saved_residuals": self.core.residuals(True),
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Take in what `state` returned."""
-        for name, (which, kind) in _KEPT.items():
+        for name, (which, kind) in self._kept().items():
             self._write(which, kind, state[name])
         for saved, name in ((False, "residuals"), (True, "saved_residuals")):
             self.core.set_residuals(saved, np.ascontiguousarray(state[name], np.float64))
+
+    def _kept(self) -> dict[str, tuple[int, str]]:
+        return _KEPT | (_MOMENTA if self.core.momentum else {})
 
     def weights(self) -> dict[str, NDArray[Any]]:
         """Return what was accumulated last, to be taken in again by `set_weights`."""

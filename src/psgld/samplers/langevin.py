@@ -70,6 +70,7 @@ class LangevinSetup(Setup):
     step_size: StepSize
     schedule: Schedule
     temperature: float
+    momentum: float
 
     @property
     def cycle(self) -> int:
@@ -93,6 +94,7 @@ class LangevinSetup(Setup):
             "metric": type(self.metric).__name__,
             "step_size": repr(self.step_size),
             "blocks": self.grid.blocks,
+            "momentum": self.momentum,
         }
 
 
@@ -113,7 +115,7 @@ class LangevinChain(Chain):
         self._last_step = 0.0
         core = self.factors.core
         core.key, core.metric, core.mirror = key, setup.metric.code, model.nonnegative
-        core.temperature = setup.temperature
+        core.temperature, core.momentum = setup.temperature, setup.momentum
         core.set_move(W, model.row_free.astype(float))
         core.set_move(H, model.col_free.astype(float))
         self._upkeep_cycles = self._cycles_between_upkeeps()

@@ -3,7 +3,11 @@
     W_b ← W_b + ε D ∘ (s Σ_{(i,j)∈Λ} ∇log p(v_ij | ·) + ∇log p(W_b)) + ε τ Γ + sqrt(2 ε τ' D) ∘ N(0, 1)
 
 for each block (b, c) of the part, H_c likewise, both gradients at the old values; then W ← |W|, H ← |H| if they
-are non-negative. `reference.py` is the same in NumPy; the core runs it.
+are non-negative. With momentum ρ the step is of second order:
+
+    m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ N(0, 1),   W_b ← W_b + m
+
+`reference.py` is the same in NumPy; the core runs it.
 """
 
 from __future__ import annotations
@@ -16,13 +20,16 @@ import numpy as np
 from ..data import Observations
 from ..engines.threads import Threads
 from ..errors import ModelError
-from ..metrics import METRICS, Metric, NonNegative, Problem, RealValued
+from ..metrics import METRICS, Identity, Metric, NonNegative, Problem, RealValued
 from ..models import FactorModel, Hyper
 from ..partition import Assigned, Partition, Shuffled, choose_blocks
 from ..schedule import Cyclic, Schedule
 from ..step_size import StepSize, as_step_size
 from .chain import scale_of
 from .langevin import LangevinSetup
+
+_MOST_PARTS = 8
+"""With momentum more parts ask for smaller steps, and gain nothing."""
 
 
 @final
@@ -45,6 +52,8 @@ class PSGLD:
         `Shuffled()`, `InOrder()` or `Assigned(rows, cols)`.
     temperature
         τ: 1 samples the posterior, 0 climbs to a mode.
+    momentum
+        ρ, from 0 (the paper's first-order step) to less than 1; by default 0.9, or 0 with the identity metric.
     dtype
         "float32" or "float64".
     """
@@ -55,6 +64,7 @@ class PSGLD:
     schedule: Schedule = field(default_factory=Cyclic)
     partition: Partition = field(default_factory=Shuffled)
     temperature: float = 1.0
+    momentum: float | None = None
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
@@ -63,6 +73,11 @@ class PSGLD:
         numeric = isinstance(self.temperature, int | float | np.number)
         if not numeric or not 0.0 <= self.temperature < np.inf:
             raise ModelError(f"temperature must be >= 0 and finite, got {self.temperature!r}")
+        rho = self.momentum
+        if rho is not None and not (isinstance(rho, int | float | np.number) and 0.0 <= rho < 1.0):
+            raise ModelError(
+                f"momentum must be from 0 to less than 1, got {rho!r}; leave it out to have it chosen"
+            )
         b = self.blocks
         if b is not None and (isinstance(b, bool) or not isinstance(b, int | np.integer) or b < 1):
             raise ModelError(f"blocks must be an integer >= 1, got {b!r}; leave it out to have it chosen")
@@ -86,7 +101,14 @@ class PSGLD:
         """Return the number of iterations in which every entry is read once: B."""
         if self.blocks is None and isinstance(self.partition, Assigned):
             return self.partition.blocks
-        return int(self.blocks or choose_blocks(data))
+        first_order = self.momentum == 0.0 or self._identity
+        return int(
+            self.blocks or (choose_blocks(data) if first_order else choose_blocks(data, most=_MOST_PARTS))
+        )
+
+    @property
+    def _identity(self) -> bool:
+        return self.metric == "identity" or isinstance(self.metric, Identity)
 
     def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
         """Cut the data into blocks and fix all that the chains share."""
@@ -95,14 +117,16 @@ class PSGLD:
         rows, cols = self.partition.cut(data, blocks)
         grid = engine.grid(data, rows, cols, shift, np.dtype(self.dtype))
         metric = self._metric(model)
+        momentum = metric.momentum if self.momentum is None else self.momentum
         step = self.step_size
         if step is None:
             uneven = data.is_sparse and not grid.zeros
-            problem = Problem(model.components, blocks, uneven, tune, _curvature(data, start, model))
+            curvature = _curvature(data, start, model)
+            problem = Problem(model.components, blocks, uneven, tune, momentum, curvature)
             step = metric.step_size(problem)
         return LangevinSetup(
             self, model, data, engine, shift, moments, start, grid, metric, as_step_size(step),
-            self.schedule, self.temperature,
+            self.schedule, self.temperature, momentum,
         )  # fmt: skip
 
     def _metric(self, model: FactorModel) -> Metric:
