@@ -61,6 +61,7 @@ class Problem:
     sparse: bool  # rows are unevenly spread over the parts
     tune: int
     momentum: float
+    beta: float
     curvature: float  # of the log posterior along a coefficient of the fullest row, at the start
 
 
@@ -129,8 +130,10 @@ class NonNegative(Metric):
         Without momentum, from 0.5 to 0.1; or less where a part holds few of a row's entries.
         """
         if problem.momentum:
-            last = min(0.05, _resonance(problem))
-            return Decay(min(4 * last, _resonance(problem)), last, problem.tune * 3 // 4)
+            # With β < 0 the score below v is so much steeper than above it that a state that swings is thrown out.
+            first, last = (0.2, 0.05) if problem.beta >= 0 else (0.02, 0.02)
+            bound = _resonance(problem)
+            return Decay(min(first, bound), min(last, bound), problem.tune * 3 // 4)
         last = min(0.1, 0.4 / problem.blocks) if problem.sparse else 0.1
         return Decay(5 * last, last, problem.tune * 3 // 4)
 

@@ -119,10 +119,9 @@ def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule
     else:
         D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
         excess = -rule.linear / b if rule.metric == "non-negative" else float(rule.metric == "real-valued")
-        heat = tau * (1.0 - half * excess)
-        drift = (
-            D * (g + rule.inverse / np.maximum(x, 1e-20)) + tau * Gamma + 0.5 * heat * Gamma * (z**2 - 1.0)
-        )
+        heat = np.asarray(tau * (1.0 - half * excess))
+        total = g + rule.inverse / np.maximum(x, 1e-20)
+        drift = D * total + tau * Gamma + 0.5 * heat * Gamma * (z**2 - 1.0)
         y, change = x, epsilon * drift + np.sqrt(2.0 * (1.0 - rho) * epsilon * heat * D) * z
     m = rule.move * (rho * rule.m[rows] + change)
     rule.m[rows] = np.where((y + m < 0.0) & rule.mirror, -m, m)

@@ -29,8 +29,9 @@ _ANY_POWER = 5  # `Family` in the core
 _RUNAWAY = 100.0
 """A typical μ this many times larger than the data, or than at the start, is a chain that runs away."""
 
-_SWOLLEN, _SETTLING_CYCLES = 1.2, 20
-"""After it ran away, a chain whose μ is still this many times larger than the data has too large a step, too."""
+_SWOLLEN, _SETTLING_CYCLES, _MOST_SWELLINGS = 1.2, 20, 5
+"""After it ran away, a chain whose μ is still this many times larger than the data has too large a step, too; unless
+halving it a few times has not helped: then it is the data that say so."""
 
 _MOST_DIVERGENCES = 30
 _UPKEEPS_BETWEEN_SAVES = 8
@@ -45,6 +46,7 @@ _NUMBERS = {
     "step_factor": "step_factor",
     "last_step": "_last_step",
     "scale": "_scale",
+    "swellings": "_swellings",
 }
 """The numbers of a chain's state, and where it keeps them."""
 
@@ -113,6 +115,7 @@ class LangevinChain(Chain):
         self._metric_hyper = self._saved_hyper = setup.start
         self.step_factor = 1.0
         self._last_step = 0.0
+        self._swellings = 0
         core = self.factors.core
         core.key, core.metric, core.mirror = key, setup.metric.code, model.nonnegative
         core.temperature, core.momentum = setup.temperature, setup.momentum
@@ -151,9 +154,10 @@ class LangevinChain(Chain):
 
     def settle(self) -> bool:
         """Make sure that the state is sound, going back to the last good one if not. Return whether it was."""
-        sound = self._typical_mean() <= _RUNAWAY * self._scale  # False for NaN
-        if sound and not self._swollen():
-            return True
+        if self._typical_mean() <= _RUNAWAY * self._scale:  # False for NaN
+            if not self._swollen():
+                return True
+            self._swellings += 1
         if len(self.divergences) >= _MOST_DIVERGENCES:
             raise SamplingError(
                 f"the chain still diverges after halving the step size {_MOST_DIVERGENCES} times "
@@ -292,7 +296,9 @@ class LangevinChain(Chain):
         Just below the step that runs away there are steps that hold, but inflate the posterior: E[μ²] ≤ E[v²] fails.
         """
         settled = _SETTLING_CYCLES * self.setup.cycle
-        if not self.divergences or self.iteration - self.divergences[-1] < settled:
+        if not self.divergences or self._swellings == _MOST_SWELLINGS:
+            return False
+        if self.iteration - self.divergences[-1] < settled:
             return False
         return float(np.square(self.probes.means()).mean()) > _SWOLLEN**2 * self.probes.mean_square
 

@@ -122,7 +122,8 @@ class PSGLD:
         if step is None:
             uneven = data.is_sparse and not grid.zeros
             curvature = _curvature(data, start, model)
-            problem = Problem(model.components, blocks, uneven, tune, momentum, curvature)
+            beta = model.likelihood.beta
+            problem = Problem(model.components, blocks, uneven, tune, momentum, beta, curvature)
             step = metric.step_size(problem)
         return LangevinSetup(
             self, model, data, engine, shift, moments, start, grid, metric, as_step_size(step),
