@@ -113,6 +113,8 @@ class ThreadedChain:
         self.core = make(grid.core, components, grid.swapped, family, beta, floor, grid.zeros)
         self.grid = grid
         self.components = components
+        self.second_order = False
+        """Whether the momenta are part of the state."""
         self.dtype = np.dtype(np.float32 if make is _core.Chain32 else np.float64)
         self._pool = _core.Pool(threads)
 
@@ -166,7 +168,7 @@ class ThreadedChain:
             self.core.set_residuals(saved, np.ascontiguousarray(state[name], np.float64))
 
     def _kept(self) -> dict[str, tuple[int, str]]:
-        return _KEPT | (_MOMENTA if self.core.momentum else {})
+        return _KEPT | (_MOMENTA if self.second_order else {})
 
     def weights(self) -> dict[str, NDArray[Any]]:
         """Return what was accumulated last, to be taken in again by `set_weights`."""

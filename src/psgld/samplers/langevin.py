@@ -36,7 +36,7 @@ halving it a few times has not helped: then it is the data that say so."""
 _MOST_DIVERGENCES = 30
 _UPKEEPS_BETWEEN_SAVES = 8
 _EARLY_CYCLES = 30
-"""At first everything changes fast: the upkeep comes at the end of every cycle."""
+"""At first everything changes fast: the upkeep comes at the end of every cycle, and there is no momentum yet."""
 
 
 _NUMBERS = {
@@ -118,7 +118,8 @@ class LangevinChain(Chain):
         self._swellings = 0
         core = self.factors.core
         core.key, core.metric, core.mirror = key, setup.metric.code, model.nonnegative
-        core.temperature, core.momentum = setup.temperature, setup.momentum
+        core.temperature = setup.temperature
+        self.factors.second_order = setup.momentum > 0.0
         core.set_move(W, model.row_free.astype(float))
         core.set_move(H, model.col_free.astype(float))
         self._upkeep_cycles = self._cycles_between_upkeeps()
@@ -140,6 +141,8 @@ class LangevinChain(Chain):
         while n > 0:
             m = min(n, self._next_upkeep - self.iteration)
             t = self.iteration + 1
+            # Far from where it belongs, a chain would gather more momentum than it can lose again in time.
+            self.factors.core.momentum = self.setup.momentum if t > _EARLY_CYCLES * cycle else 0.0
             parts, scales = self.setup.schedule.parts(t, m, self.setup.grid.part_sizes, self.key)
             steps = tabulate(self.setup.step_size, t, m) * self.step_factor
             self.factors.advance(t, parts, steps, scales)
