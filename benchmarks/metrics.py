@@ -27,12 +27,12 @@ def _rows(
         "Poisson": {
             "Identity": problems.paper(blocks),
             "NonNegative": psgld.PSGLD(blocks, metric=psgld.NonNegative(), momentum=0.0),
-            "NonNegative with momentum": psgld.PSGLD(blocks, metric=psgld.NonNegative()),
+            "NonNegative, momentum": psgld.PSGLD(blocks, metric=psgld.NonNegative()),
         },
         "Gaussian": {
             "Identity": problems.paper(blocks, 1e-12),
             "RealValued": psgld.PSGLD(blocks, 0.2 / blocks, psgld.RealValued(), momentum=0.0),
-            "RealValued with momentum": psgld.PSGLD(blocks, metric=psgld.RealValued()),
+            "RealValued, momentum": psgld.PSGLD(blocks, metric=psgld.RealValued()),
         },
     }
     for likelihood, three in samplers.items():
@@ -45,7 +45,7 @@ def _rows(
         best = in_turns(cases, rounds)
         for metric in list(cases)[1:]:
             yield Row(
-                f"{name} {likelihood}, {threads} thread(s): {metric} / Identity",
+                f"{name} {likelihood}, {threads} thr.: {metric} / Identity",
                 best[metric] / best["Identity"],
                 1.3,
                 note=f"{best[metric]:.2f} s, {best['Identity']:.2f} s; {iterations} iterations",
