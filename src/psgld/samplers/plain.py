@@ -1,0 +1,76 @@
+"""Factors that are plain NumPy arrays, for samplers that have no blocks to place (`Factors` in `chain.py`)."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..models import Tweedie
+
+
+@final
+class PlainFactors:
+    """W (I, K) and H (J, K) with their rows in the original order: the place of a row is its index.
+
+    Parameters
+    ----------
+    W, H
+        Of the same float type, in row-major order; kept, not copied: a sampler writes into `x[W]` and `x[H]`.
+    likelihood
+        What `log_kernel` is of.
+    counts
+        The numbers of observed entries of the rows of W and of H.
+    floor
+        μ is not taken below this.
+    """
+
+    def __init__(
+        self,
+        W: NDArray[Any],
+        H: NDArray[Any],
+        likelihood: Tweedie,
+        counts: tuple[NDArray[Any], NDArray[Any]],
+        floor: float = 0.0,
+    ) -> None:
+        self.x = (W, H)
+        self.dtype: np.dtype[Any] = W.dtype
+        self._likelihood, self._counts, self._floor = likelihood, counts, floor
+
+    def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return a copy of the first `width` components of a factor."""
+        if out is None:
+            return np.ascontiguousarray(self.x[which][:, :width]).copy()
+        out[...] = self.x[which][:, : out.shape[1]]
+        return out
+
+    def set_factor(self, which: int, x: NDArray[Any]) -> None:
+        """Replace a factor, in place."""
+        self.x[which][...] = x
+
+    def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of rows of a factor: the rows themselves."""
+        return rows
+
+    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at pairs of rows and columns."""
+        out = np.empty(len(rows), self.dtype)
+        _core.dots(*self.x, np.ascontiguousarray(rows), np.ascontiguousarray(cols), out)
+        return out
+
+    def log_kernel(self, values: NDArray[Any], mu: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ."""
+        return float(np.sum(self._likelihood.kernel(values, np.maximum(mu, self._floor, dtype=np.float64))))
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
+        return np.array([_sums(x, count) for x, count in zip(self.x, self._counts, strict=True)])
+
+
+def _sums(x: NDArray[Any], count: NDArray[Any]) -> NDArray[np.float64]:
+    x = x.astype(np.float64)
+    square = x * x
+    # einsum adds in a fixed order; a matrix product may not.
+    return np.array([x.sum(axis=0), square.sum(axis=0), np.einsum("i,ik->k", count.astype(float), square)])
