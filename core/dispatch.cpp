@@ -3,16 +3,21 @@
 #include <stdexcept>
 #include <string>
 
+#include "gibbs.hpp"
 #include "kernels.hpp"
 
 namespace psgld {
 
-#define PSGLD_LEVEL(level)                                \
-  namespace level {                                       \
-  template <class T>                                      \
-  const Kernels<T>& table();                              \
-  extern template const Kernels<float>& table<float>();   \
-  extern template const Kernels<double>& table<double>(); \
+#define PSGLD_LEVEL(level)                                           \
+  namespace level {                                                  \
+  template <class T>                                                 \
+  const Kernels<T>& table();                                         \
+  extern template const Kernels<float>& table<float>();              \
+  extern template const Kernels<double>& table<double>();            \
+  template <class T>                                                 \
+  const GibbsKernels<T>& gibbs_table();                              \
+  extern template const GibbsKernels<float>& gibbs_table<float>();   \
+  extern template const GibbsKernels<double>& gibbs_table<double>(); \
   }
 #if defined(PSGLD_HAS_v2)
 PSGLD_LEVEL(v2)
@@ -67,6 +72,20 @@ const Kernels<T>& kernels() {
 }
 template const Kernels<float>& kernels<float>();
 template const Kernels<double>& kernels<double>();
+
+template <class T>
+const GibbsKernels<T>& gibbs_kernels() {
+#if defined(PSGLD_HAS_v2)
+  static const GibbsKernels<T>& chosen = chosen_level() == 4   ? v4::gibbs_table<T>()
+                                         : chosen_level() == 3 ? v3::gibbs_table<T>()
+                                                               : v2::gibbs_table<T>();
+#else
+  static const GibbsKernels<T>& chosen = generic::gibbs_table<T>();
+#endif
+  return chosen;
+}
+template const GibbsKernels<float>& gibbs_kernels<float>();
+template const GibbsKernels<double>& gibbs_kernels<double>();
 
 const char* instruction_set() { return kernels<float>().name; }
 

@@ -12,6 +12,7 @@ using namespace nb::literals;
 using namespace psgld;
 
 void bind_data(nb::module_& m);
+void bind_gibbs(nb::module_& m);
 
 namespace {
 
@@ -306,4 +307,5 @@ NB_MODULE(_core, m) {
   bind_precision<float>(m, "Grid32", "Chain32");
   bind_precision<double>(m, "Grid64", "Chain64");
   bind_data(m);
+  bind_gibbs(m);
 }

@@ -27,7 +27,7 @@ from .posterior import Posterior
 from .predict import Prediction
 from .progress import Progress
 from .sample import sample
-from .samplers import PSGLD
+from .samplers import PSGLD, Gibbs
 from .schedule import Cyclic, Proportional, Reshuffled
 from .step_size import Constant, Cyclical, Decay, Power
 from .storage import load
@@ -48,6 +48,7 @@ __all__ = [
     "Gamma",
     "GammaPrior",
     "Gaussian",
+    "Gibbs",
     "Identity",
     "InOrder",
     "InverseGaussian",

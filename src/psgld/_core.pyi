@@ -63,6 +63,39 @@ class _Chain:
 class Chain32(_Chain): ...
 class Chain64(_Chain): ...
 
+class Counts:
+    def __init__(
+        self,
+        outer: int,
+        inner: int,
+        start: _I64,
+        index: NDArray[np.int32],
+        count: NDArray[np.int32],
+        outer_start: _I64,
+        outer_index: NDArray[np.int32],
+        inner_start: _I64,
+        inner_index: NDArray[np.int32],
+    ) -> None: ...
+
+class _Gibbs:
+    def __init__(self, data: Counts, components: int) -> None: ...
+    def advance(
+        self,
+        pool: Pool,
+        key: int,
+        t: int,
+        n: int,
+        outer: _Float,
+        outer_shape: float,
+        outer_rate: _F64,
+        inner: _Float,
+        inner_shape: float,
+        inner_rate: _F64,
+    ) -> None: ...
+
+class Gibbs32(_Gibbs): ...
+class Gibbs64(_Gibbs): ...
+
 def dots(x: _Float, y: _Float, i: _I64, j: _I64, out: _Float) -> None: ...
 def canonical_csr(
     rows: NDArray[Any], cols: NDArray[Any], values: _Float, n_rows: int, n_cols: int, duplicates: int = 0

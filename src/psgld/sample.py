@@ -20,7 +20,7 @@ from .probes import Probes
 from .progress import Meter, ProgressOption
 from .record import Draws, Recorder
 from .run import Plan, run
-from .samplers import Sampler, as_sampler
+from .samplers import Planned, Sampler, as_sampler
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -62,9 +62,9 @@ def sample(
     draws
         Kept draws per chain.
     tune
-        Iterations of burn-in before the first draw; by default 200 passes over the data.
+        Iterations of burn-in before the first draw; by default 200 passes over the data (500 sweeps of `Gibbs`).
     thin
-        Iterations from one draw to the next; by default 2 passes over the data.
+        Iterations from one draw to the next; by default 2 passes over the data (5 sweeps of `Gibbs`).
     chains
         Independent chains, run side by side or one after the other, whichever fills the cores.
     seed
@@ -96,7 +96,7 @@ def sample(
     engine = Threads() if engine is None else engine
     _check_kinds(engine, progress)
     data = _ready(data, model, sampler.dtype)
-    plan = _plan(draws, tune, thin, sampler.cycle(data))
+    plan = _plan(draws, tune, thin, *_usual(sampler, data))
     _check_count("chains", chains, least=1)
     room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
     pairs = None if track is None else _pairs(data, track)
@@ -109,10 +109,18 @@ def sample(
     return assemble(setup, plan, room, recorders, pairs, keys, interrupted)
 
 
-def _plan(draws: int, tune: int | None, thin: int | None, cycle: int) -> Plan:
-    """Return how long to run; what was left out is counted in passes over the data."""
-    tune = max(_LEAST_TUNE, _TUNE_CYCLES * cycle) if tune is None else tune
-    thin = max(_LEAST_THIN, _THIN_CYCLES * cycle) if thin is None else thin
+def _usual(sampler: Sampler, data: Observations) -> tuple[int, int]:
+    """Return tune and thin where they are left out: as the sampler says, else counted in passes over the data."""
+    if isinstance(sampler, Planned):
+        return sampler.default_plan(data)
+    cycle = sampler.cycle(data)
+    return max(_LEAST_TUNE, _TUNE_CYCLES * cycle), max(_LEAST_THIN, _THIN_CYCLES * cycle)
+
+
+def _plan(draws: int, tune: int | None, thin: int | None, usual_tune: int, usual_thin: int) -> Plan:
+    """Return how long to run."""
+    tune = usual_tune if tune is None else tune
+    thin = usual_thin if thin is None else thin
     for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("thin", thin, 1)):
         _check_count(name, value, least)
     return Plan(int(tune), int(draws), int(thin))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import SamplingError
-from .chain import Chain, Sampler, Setup, State
+from .chain import Chain, Planned, Sampler, Setup, State
+from .gibbs import Gibbs
 from .psgld import PSGLD
 
-__all__ = ["PSGLD", "SAMPLERS", "Chain", "Sampler", "Setup", "State", "as_sampler"]
+__all__ = ["PSGLD", "SAMPLERS", "Chain", "Gibbs", "Planned", "Sampler", "Setup", "State", "as_sampler"]
 
 SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "psgld": PSGLD,
+    "gibbs": Gibbs,
 }
 """Samplers by the names that `psgld.sample(sampler=…)` and the command line take."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,14 @@ class Sampler(Protocol):
 
     def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> Setup:
         """Refuse what cannot be sampled this way; else fix all that the chains share."""
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """A sampler that knows better than `psgld.sample` how long it should run."""
+
+    def default_plan(self, data: Observations) -> tuple[int, int]:
+        """Return tune and thin, in iterations, where the user leaves them out."""
 
 
 class Factors(Protocol):

@@ -1,0 +1,213 @@
+"""Gibbs sampling of a Poisson factorisation (Cemgil 2009).
+
+    s_ijk | W, H ~ Multinomial(v_ij, w_ik h_kj / μ_ij)
+    w_ik | s, H ~ Gamma(a + Σ_j s_ijk, λ + Σ_j h_kj),   h_kj likewise, sums over the observed entries
+
+A sweep draws s, the longer of W and H, the other one, and the rates that are learnt. Of s only the two sums are kept.
+The sweep itself runs in the core (`gibbs.cpp`, `gibbs_kernel.cpp`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..data import Observations
+from ..engines.threads import H, Threads, W
+from ..errors import DataError, ModelError
+from ..models import Exponential, FactorModel, GammaPrior, Hyper
+from ..probes import Probes
+from .chain import Chain, Setup, State, scale_of
+from .plain import PlainFactors
+
+_MOST = 2**31 - 1
+"""The sums of s are 32-bit integers."""
+
+
+@final
+@dataclass(frozen=True)
+class Gibbs:
+    """Settings of the exact sampler for counts, v ~ Poisson(Σ_k w_ik h_kj) with exponential or gamma priors.
+
+    An iteration is a sweep: every count is allocated, every coefficient drawn. There is nothing to tune.
+
+    Parameters
+    ----------
+    dtype
+        "float32" or "float64".
+
+    Examples
+    --------
+    >>> import numpy as np, psgld
+    >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+    >>> post = psgld.sample(V, psgld.FactorModel(2, "poisson"), sampler=psgld.Gibbs(), draws=50, tune=100)
+    >>> post.W.shape
+    (2, 50, 30, 2)
+
+    References
+    ----------
+    Cemgil. Bayesian inference for nonnegative matrix factorisation models. 2009.
+    """
+
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("float32", "float64"):
+            raise ModelError(f'dtype must be "float32" or "float64", got {self.dtype!r}')
+
+    def cycle(self, data: Observations) -> int:
+        """Return 1: a sweep reads every entry."""
+        return 1
+
+    def default_plan(self, data: Observations) -> tuple[int, int]:
+        """Return tune and thin where the user leaves them out: a sweep moves further than a Langevin step."""
+        return 500, 5
+
+    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> GibbsSetup:
+        """Refuse all but counts under a Poisson model; bring the counts into the form of the core."""
+        _check_model(model)
+        _check_counts(data.values)
+        return GibbsSetup(self, model, data, engine, *scale_of(data, model), _core_counts(data))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GibbsSetup(Setup):
+    """The counts, in the core's form."""
+
+    counts: Any
+
+    @property
+    def cycle(self) -> int:
+        """A sweep reads every entry."""
+        return 1
+
+    @property
+    def seconds_an_iteration(self) -> float:
+        """A rough time of a sweep on one core."""
+        total = self.data.mean() * self.data.size
+        k = self.model.components
+        return 1.5e-9 * total + 1e-9 * (10 + k) * self.data.stored + 5e-9 * k * sum(self.data.shape)
+
+    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> GibbsChain:
+        """Start a chain; the key decides all its randomness."""
+        return GibbsChain(self, key, probes, engine or self.engine)
+
+
+@final
+class GibbsChain(Chain):
+    """Factors that are drawn anew in every sweep."""
+
+    setup: GibbsSetup
+    factors: PlainFactors
+
+    def __init__(self, setup: GibbsSetup, key: int, probes: Probes, engine: Threads) -> None:
+        super().__init__(setup, key, _start(setup, key), probes)
+        make = _core.Gibbs32 if self.factors.dtype == np.float32 else _core.Gibbs64
+        self._core = make(setup.counts, setup.model.components)
+        self._pool = _core.Pool(engine.workers)
+        self._apply_hyper()
+
+    def advance(self, n: int) -> None:
+        """Run n sweeps; where a rate is learnt, it is drawn at the end of each."""
+        model = self.setup.model
+        learnt = model.row_prior.learnt or model.col_prior.learnt
+        while n > 0:
+            m = 1 if learnt else n
+            sides = []
+            for which in _order(self.setup.data.shape):
+                prior, rate, _ = self._side(which)
+                sides += [self.factors.x[which], prior.shape, rate]
+            self._core.advance(self._pool, self.key, self.iteration + 1, m, *sides)
+            self._sums = None
+            self.iteration += m
+            n -= m
+            self._draw_hyper(self.iteration)
+
+    def state(self) -> State:
+        """Return all that the chain needs to go on bit for bit from here."""
+        factors = {"W": self.factors.factor(W), "H": self.factors.factor(H)}
+        return {**factors, "iteration": self.iteration, **self.hyper.to_dict()}
+
+    def set_state(self, state: State) -> None:
+        """Go on from a state that `state` returned."""
+        self.factors.set_factor(W, state["W"])
+        self.factors.set_factor(H, state["H"])
+        self.iteration = int(state["iteration"])
+        self.hyper = Hyper.from_dict(state)
+        self._sums = None
+        self._apply_hyper()
+
+
+def _start(setup: GibbsSetup, key: int) -> PlainFactors:
+    """Return exponential factors of the size that the hyperparameters at the start suggest."""
+    model, start = setup.model, setup.start
+    rng = np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64)))
+    (I, J), K = setup.data.shape, model.components
+    w = rng.exponential(model.row_prior.size_at(float(start.row_rate[0])), (I, K))
+    h = rng.exponential(model.col_prior.size_at(float(start.col_rate[0])), (J, K))
+    dtype = np.dtype(setup.settings.dtype)
+    counts = setup.data.row_counts(), setup.data.col_counts()
+    return PlainFactors(w.astype(dtype), h.astype(dtype), model.likelihood, counts, floor=1e-30)
+
+
+def _order(shape: tuple[int, int]) -> tuple[int, int]:
+    """Return the outer and the inner factor of the core: the longer one comes first."""
+    return (W, H) if shape[0] >= shape[1] else (H, W)
+
+
+def _check_model(model: FactorModel) -> None:
+    likelihood = model.likelihood
+    if likelihood.beta != 1.0 or likelihood.phi != 1.0:
+        raise ModelError(
+            f"Gibbs() needs the Poisson likelihood with phi = 1, got {likelihood!r}; use Poisson(), or PSGLD()"
+        )
+    for side, prior in (("row_prior", model.row_prior), ("col_prior", model.col_prior)):
+        if not isinstance(prior, Exponential | GammaPrior):
+            raise ModelError(
+                f"Gibbs() needs {side} = Exponential(…) or GammaPrior(…), got {prior!r}; use one of them, or PSGLD()"
+            )
+
+
+def _check_counts(values: NDArray[Any]) -> None:
+    bad = values[(values != np.floor(values)) | (values < 0)]
+    if bad.size:
+        raise DataError(
+            f"Gibbs() needs counts 0, 1, 2, …, but {bad.size} of {values.size} values are not, the first is "
+            f"{bad[0]:g}; round them, or use PSGLD(), which takes any value >= 0"
+        )
+
+
+def _core_counts(data: Observations) -> Any:
+    """Return the positive counts by row of the longer factor, and what was observed on either side."""
+    (I, J), swapped = data.shape, _order(data.shape) == (H, W)
+    indptr, indices, values = data.indptr, data.indices, data.values
+    rows = np.repeat(np.arange(I, dtype=np.int32), np.diff(indptr))
+    seen = [(indptr, indices), _sorted(indices, rows, values, J, I)[:2]]
+    if data.size == I * J:
+        seen = [(np.empty(0, np.int64), np.empty(0, np.int32))] * 2
+    keep = values > 0
+    rows, cols, values = rows[keep], indices[keep], values[keep]
+    for side, index in (("row", rows), ("column", cols)):
+        largest = np.bincount(index, values, minlength=1).max()
+        if largest > _MOST:
+            raise DataError(
+                f"the counts of a {side} add up to {largest:.3g}; Gibbs() can take at most {_MOST:,}; use PSGLD()"
+            )
+    if swapped:
+        rows, cols, (I, J) = cols, rows, (J, I)
+        seen.reverse()
+    start, index, count = _sorted(rows, cols, values, I, J)
+    return _core.Counts(I, J, start, index, count.astype(np.int32), *seen[0], *seen[1])
+
+
+def _sorted(
+    rows: NDArray[np.int32], cols: NDArray[np.int32], values: NDArray[Any], I: int, J: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
+    """Return the entries as compressed rows, sorted."""
+    start, index, value, *_ = _core.canonical_csr(rows, cols, values, I, J)
+    return start, index, value
