@@ -20,6 +20,7 @@ namespace psgld::PSGLD_ISA {
 namespace {
 
 constexpr int L = kLanes<int32_t>;
+constexpr int kBatch = 2 * L;  // draws that are made together
 
 enum class Purpose : uint64_t { allocate = 0, gamma = 1, boost = 2 };
 
@@ -40,7 +41,7 @@ class Words {
   Words(const GibbsNoise& noise, int64_t expected)
       : keys_(noise.key), row_(noise.row), moment_(moment(noise, Purpose::allocate)), expected_(expected) {}
 
-  // Up to `wish` words, at least one: how many, and where they are. They may be read L beyond the last.
+  // Up to `wish` words, at least one: how many, and where they are. They may be read kBatch beyond the last.
   int take(int64_t wish, const uint32_t*& words) {
     if (at_ == end_) refill();
     const int n = static_cast<int>(std::min<int64_t>(wish, end_ - at_));
@@ -78,7 +79,7 @@ class Words {
   int64_t expected_;
   uint32_t block_ = 0;
   int at_ = 0, end_ = 0;
-  alignas(64) uint32_t buffer_[kMost + L];
+  alignas(64) uint32_t buffer_[kMost + kBatch];
 };
 
 // Lanes i of (a, b) laid end to end, from lane L - shift of a.
@@ -185,7 +186,7 @@ void allocate_row(const T* w, const T* inner, int components, int stride, const 
   constexpr int LT = kLanes<T>, Room = Vectors ? Vectors * L : kMostComponents;
   const int vectors = Vectors ? Vectors : stride / L;
   alignas(64) T share[Room];
-  alignas(64) int32_t sums[Room], counts[Room], x[L];
+  alignas(64) int32_t sums[Room], counts[Room], x[kBatch];
   for (int64_t e = 0; e < n; ++e) {
     const T* h = inner + static_cast<int64_t>(index[e]) * stride;
     int32_t* h_sums = inner_sums + static_cast<int64_t>(index[e]) * stride;
@@ -217,9 +218,11 @@ void allocate_row(const T* w, const T* inner, int components, int stride, const 
     const int32_t all = carry[0];
     for (int32_t left = count[e]; left > 0;) {
       const uint32_t* word;
-      const int m = words.take(std::min<int32_t>(left, L), word);
-      const VecI below = scaled(load_unaligned(word), all);
-      store(x, (VecI)lane_numbers() < m ? below : VecI{} + std::numeric_limits<int32_t>::max());
+      const int m = words.take(std::min<int32_t>(left, kBatch), word);
+      for (int q = 0; q < kBatch; q += L) {
+        const VecI below = scaled(load_unaligned(word + q), all);
+        store(x + q, (VecI)lane_numbers() < m - q ? below : VecI{} + std::numeric_limits<int32_t>::max());
+      }
       asm volatile("" : : "r"(x) : "memory");  // to be read number by number: shuffles are what runs out
       if constexpr (Vectors > 0 && Vectors <= kTogether) {
         count_vectors<Vectors>(sums, x, m, counts);
