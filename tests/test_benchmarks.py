@@ -19,7 +19,7 @@ def rows(*arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["import", "dense", "overhead", "busy", "family", "blocks", "sparse", "metrics"]
+    "name", ["import", "dense", "overhead", "busy", "family", "blocks", "sparse", "metrics", "gibbs"]
 )
 def test_prints_rows(name: str) -> None:
     printed = rows(name)
