@@ -26,6 +26,7 @@ class NumPyGibbs:
         self.H = self.rng.exponential(size, (V.shape[1], rank))
 
     def advance(self, sweeps: int) -> None:
+        """Run that many sweeps."""
         for _ in range(sweeps):
             share = self.W[:, None, :] * self.H
             share /= share.sum(axis=2, keepdims=True)
@@ -66,23 +67,22 @@ def _against_numpy(settings: Settings) -> Iterator[Row]:
 def _linear(settings: Settings) -> Iterator[Row]:
     """Sparse counts of the same kind, of three numbers: a count should cost the same."""
     rows, cols = settings.choose(20_000, 200), settings.choose(2_000, 50)
-    times = {}
-    cases = {}
+    totals, cases = {}, {}
     for share in (1, 2, 4):
         rng = np.random.default_rng(0)
         cells = np.unique(rng.integers(rows * cols, size=share * rows * cols // 160))
         values = 1.0 + rng.poisson(1.0, len(cells))
         data = psgld.Observations.from_coo(cells // cols, cells % cols, values, (rows, cols), "zero")
-        times[share] = values.sum()
+        totals[share] = values.sum()
         cases[str(share)] = timed(partial(_chain(data, 1).advance, 2))
     best = in_turns(cases, settings.choose(5, 1))
     a, b, c = (best[str(share)] for share in (1, 2, 4))
-    slopes = (b - a) / (times[2] - times[1]), (c - b) / (times[4] - times[2])
+    slopes = (b - a) / (totals[2] - totals[1]), (c - b) / (totals[4] - totals[2])
     yield Row(
         "Gibbs, sparse: a further count, from 2 to 4 / from 1 to 2",
         slopes[1] / slopes[0],
         1.25,
-        note=", ".join(f"{times[s]:,.0f} counts {1e3 * best[str(s)] / 2:.1f} ms" for s in (1, 2, 4)),
+        note=", ".join(f"{totals[s]:,.0f} counts {1e3 * best[str(s)] / 2:.1f} ms" for s in (1, 2, 4)),
     )
 
 

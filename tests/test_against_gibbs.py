@@ -1,12 +1,13 @@
 """PSGLD against an exact sampler: a small Poisson factorisation whose posterior a long Gibbs run tells.
 
+(`test_gibbs.py` holds the Gibbs sampler itself against exact posteriors and against NUTS.)
+
 Tolerances: with S nearly independent draws the mean of μ has a Monte Carlo error of sd/sqrt(S_eff). The Gibbs run tells
 its own error by the gap between its two chains; PSGLD's is estimated from its two chains in the same way.
 """
 
 import numpy as np
 import pytest
-from gibbs import gibbs_means
 
 import psgld
 
@@ -17,10 +18,11 @@ RANK, SIZE = 8, 128
 def problem():
     rng = np.random.default_rng(1)
     V = rng.poisson(rng.exponential(size=(SIZE, RANK)) @ rng.exponential(size=(RANK, SIZE)))
-    return V, *gibbs_means(V, RANK, rate=1.0, sweeps=2000, burn=400)
+    (mean0, sd0), (mean1, sd1) = chains_of(V, psgld.Gibbs(), draws=4000, tune=500, thin=1)
+    return V, 0.5 * (mean0 + mean1), np.sqrt(0.5 * (sd0**2 + sd1**2)), np.abs(mean0 - mean1)
 
 
-def chains_of(V, sampler):
+def chains_of(V, sampler, draws=3000, tune=4000, thin=10):
     """Mean and sd of μ of each of two long chains."""
     prior = psgld.Exponential(1.0)
     model = psgld.FactorModel(RANK, psgld.Poisson(), prior, prior)
@@ -32,9 +34,9 @@ def chains_of(V, sampler):
             sampler=sampler,
             chains=1,
             seed=s,
-            draws=3000,
-            tune=4000,
-            thin=10,
+            draws=draws,
+            tune=tune,
+            thin=thin,
             track=(rows, cols),
             keep=False,
             progress=False,

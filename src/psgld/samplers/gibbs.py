@@ -130,15 +130,19 @@ class GibbsChain(Chain):
 
     def state(self) -> State:
         """Return all that the chain needs to go on bit for bit from here."""
-        factors = {"W": self.factors.factor(W), "H": self.factors.factor(H)}
-        return {**factors, "iteration": self.iteration, **self.hyper.to_dict()}
+        return {
+            "W": self.factors.factor(W),
+            "H": self.factors.factor(H),
+            "iteration": self.iteration,
+            **{f"hyper/{name}": value for name, value in vars(self.hyper).items()},
+        }
 
     def set_state(self, state: State) -> None:
         """Go on from a state that `state` returned."""
         self.factors.set_factor(W, state["W"])
         self.factors.set_factor(H, state["H"])
         self.iteration = int(state["iteration"])
-        self.hyper = Hyper.from_dict(state)
+        self.hyper = Hyper.from_dict({name: state[f"hyper/{name}"] for name in vars(self.hyper)})
         self._sums = None
         self._apply_hyper()
 
