@@ -18,7 +18,7 @@ RANK, SIZE = 8, 128
 def problem():
     rng = np.random.default_rng(1)
     V = rng.poisson(rng.exponential(size=(SIZE, RANK)) @ rng.exponential(size=(RANK, SIZE)))
-    (mean0, sd0), (mean1, sd1) = chains_of(V, psgld.Gibbs(), draws=4000, tune=500, thin=1)
+    (mean0, sd0), (mean1, sd1) = chains_of(V, psgld.Gibbs(), draws=2000, tune=500, thin=2)
     return V, 0.5 * (mean0 + mean1), np.sqrt(0.5 * (sd0**2 + sd1**2)), np.abs(mean0 - mean1)
 
 
