@@ -123,7 +123,7 @@ void Gibbs<T>::advance(Pool& pool, uint64_t key, uint64_t t, int64_t n, const Fa
     share(pool, outer_.chunks.size() - 1, [&](size_t chunk, int thread) {
       auto w = zeros<T>(stride_);
       auto sums = zeros<int32_t>(stride_);
-      std::vector<double> rate(components);
+      auto rate = zeros<double>(stride_);
       for (int64_t i = outer_.chunks[chunk]; i < outer_.chunks[chunk + 1]; ++i) {
         const GibbsNoise noise{key, sweep, static_cast<uint32_t>(i), 0};
         std::copy_n(outer.x + i * components, components, w.get());
@@ -132,15 +132,15 @@ void Gibbs<T>::advance(Pool& pool, uint64_t key, uint64_t t, int64_t n, const Fa
         kernels.allocate(w.get(), placed_.get(), components, stride_, data.positive.index.data() + first,
                          data.count.data() + first, last - first, noise, sums.get(),
                          thread_sums_[thread].get());
-        rates(outer_, outer, i, inner.x, all.data(), rate.data());
-        kernels.gammas(sums.get(), outer.shape, rate.data(), components, noise, outer.x + i * components);
+        rates(outer_, outer, i, inner.x, all.data(), rate.get());
+        kernels.gammas(sums.get(), outer.shape, rate.get(), components, noise, outer.x + i * components);
       }
       sum_chunk(outer_, outer.x, chunk);
     });
     total(outer_, all.data());
     share(pool, inner_.chunks.size() - 1, [&](size_t chunk, int) {
       auto sums = zeros<int32_t>(stride_);
-      std::vector<double> rate(components);
+      auto rate = zeros<double>(stride_);
       for (int64_t j = inner_.chunks[chunk]; j < inner_.chunks[chunk + 1]; ++j) {
         std::fill_n(sums.get(), stride_, 0);
         for (auto& part : thread_sums_) {
@@ -148,8 +148,8 @@ void Gibbs<T>::advance(Pool& pool, uint64_t key, uint64_t t, int64_t n, const Fa
           for (int k = 0; k < stride_; ++k) sums[k] += row[k];
           std::fill_n(row, stride_, 0);
         }
-        rates(inner_, inner, j, outer.x, all.data(), rate.data());
-        kernels.gammas(sums.get(), inner.shape, rate.data(), components,
+        rates(inner_, inner, j, outer.x, all.data(), rate.get());
+        kernels.gammas(sums.get(), inner.shape, rate.get(), components,
                        {key, sweep, static_cast<uint32_t>(j), 1}, inner.x + j * components);
         place(j, inner.x);
       }

@@ -50,7 +50,7 @@ struct GibbsKernels {
   // Allocates the n counts of a row over the components; adds to its sums and to those of the inner rows.
   void (*allocate)(const T* w, const T* inner, int components, int stride, const int32_t* index,
                    const int32_t* count, int64_t n, const GibbsNoise&, int32_t* sums, int32_t* inner_sums);
-  // x_k ~ Gamma(shape + sums_k, rate_k).
+  // x_k ~ Gamma(shape + sums_k, rate_k). Sums and rates are `stride` long, x is not.
   void (*gammas)(const int32_t* sums, double shape, const double* rate, int components, const GibbsNoise&,
                  T* x);
   // sum += the rows of x (rows x components) at the indices.

@@ -277,6 +277,18 @@ inline VecF uniform(VecU word) {  // in (0, 1]
   return to_float((VecI)(word >> 1)) * (1.0f / 2147483648.0f) + (0.5f / 2147483648.0f);
 }
 
+inline bool any_lane(VecI v) {
+#if defined(__AVX512F__)
+  return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
+#elif defined(__AVX2__)
+  return !_mm256_testz_si256((__m256i)v, (__m256i)v);
+#else
+  int32_t any = 0;
+  for (int l = 0; l < L; ++l) any |= v[l];
+  return any != 0;
+#endif
+}
+
 // A normal z that d (1 + z / (3 sqrt d))^3 is Gamma(d + 1/3) of, d >= 2/3: accepted if log u < 3 d
 // log_remainder(y), y = z / (3 sqrt d), which is Marsaglia and Tsang's test without its cancellation.
 // Lanes are the components from k on.
@@ -295,9 +307,7 @@ inline VecF gamma_normal(VecF d, uint32_t k, uint64_t moment, const RoundKeys& k
       accepted = (good & open) ? z[q] : accepted;
       open &= ~good;
     }
-    bool any = false;
-    for (int l = 0; l < L; ++l) any |= open[l] != 0;
-    if (!any) break;
+    if (!any_lane(open)) break;
   }
   return accepted;
 }
@@ -310,19 +320,16 @@ void gammas(const int32_t* sums, double shape, const double* rate, int component
   const bool boost = shape < 1;  // Gamma(a) = Gamma(a + 1) U^(1/a)
   for (int k = 0; k < components; k += L) {
     const int n = std::min(L, components - k);
-    alignas(64) double d[L];
+    const VecF a = static_cast<float>(shape) + to_float(load(sums + k));
     alignas(64) float z[L];
-    VecF df;
+    alignas(64) T drawn[L];
+    store(z, gamma_normal((a < 1.0f ? a + 1.0f : a) - 1.0f / 3, k, gamma, keys, noise.row));
     for (int l = 0; l < L; ++l) {
-      const double a = shape + (l < n ? sums[k + l] : 0);
-      d[l] = a + (a < 1) - 1.0 / 3;
-      df[l] = static_cast<float>(d[l]);
+      const T own = static_cast<T>(shape) + static_cast<T>(sums[k + l]);
+      const T d = (own < 1 ? own + 1 : own) - T(1) / 3, y = 1 + z[l] / (3 * std::sqrt(d));
+      drawn[l] = d / static_cast<T>(rate[k + l]) * (y * y * y);
     }
-    store(z, gamma_normal(df, k, gamma, keys, noise.row));
-    for (int l = 0; l < n; ++l) {
-      const T y = 1 + static_cast<T>(z[l]) / (3 * std::sqrt(static_cast<T>(d[l])));
-      x[k + l] = std::max(static_cast<T>(d[l] / rate[k + l]) * y * y * y, std::numeric_limits<T>::min());
-    }
+    for (int l = 0; l < n; ++l) x[k + l] = std::max(drawn[l], std::numeric_limits<T>::min());
     if (boost) {
       VecU words[4];
       philox(splat(noise.row), lane_numbers() + k, moment(noise, Purpose::boost), keys, words);
@@ -335,13 +342,34 @@ void gammas(const int32_t* sums, double shape, const double* rate, int component
   }
 }
 
-// sum += the rows of x at the indices.
-template <class T>
-void add_rows(const T* x, int components, const int32_t* index, int64_t n, double* sum) {
+// sum += the rows of x at the indices, N vectors of doubles wide.
+template <class T, int N>
+void add_block(const T* x, int components, const int32_t* index, int64_t n, double* sum) {
+  constexpr int LD = kLanes<double>;
+  typedef T Part __attribute__((vector_size(LD * sizeof(T))));
+  Vec<double> total[N];
+  for (int v = 0; v < N; ++v) total[v] = load_unaligned(sum + v * LD);
   for (int64_t p = 0; p < n; ++p) {
     const T* row = x + static_cast<int64_t>(index[p]) * components;
-    for (int k = 0; k < components; ++k) sum[k] += row[k];
+#pragma GCC unroll 4
+    for (int v = 0; v < N; ++v) {
+      Part part;
+      std::memcpy(&part, row + v * LD, sizeof part);
+      total[v] += __builtin_convertvector(part, Vec<double>);
+    }
   }
+  for (int v = 0; v < N; ++v) std::memcpy(sum + v * LD, &total[v], sizeof total[v]);
+}
+
+template <class T>
+void add_rows(const T* x, int components, const int32_t* index, int64_t n, double* sum) {
+  constexpr int LD = kLanes<double>;
+  int k = 0;
+  for (; k + 4 * LD <= components; k += 4 * LD) add_block<T, 4>(x + k, components, index, n, sum + k);
+  for (; k + LD <= components; k += LD) add_block<T, 1>(x + k, components, index, n, sum + k);
+  if (k == components) return;
+  for (int64_t p = 0; p < n; ++p)
+    for (int q = k; q < components; ++q) sum[q] += x[static_cast<int64_t>(index[p]) * components + q];
 }
 
 }  // namespace
