@@ -8,7 +8,7 @@
 // (In the namespace of the level like all that the kernels include: the linker must never mix two levels.)
 namespace psgld::PSGLD_ISA {
 
-constexpr int kBinomialsFrom = 32;  // counts a component from which binomials are cheaper than single draws
+constexpr int kBinomialsFrom = 48;  // counts a component from which binomials are cheaper than single draws
 
 // log n! minus Stirling's formula at n + 1.
 inline double stirling_tail(double n) {
