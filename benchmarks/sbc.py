@@ -2,7 +2,7 @@
 
     W, H ~ prior,   V ~ p(V | W, H),   W_1 … W_L, H_1 … H_L ~ the sampler given V
 
-If the sampler is right, the rank of the true value of any quantity among its draws is uniform on 0 … L (Talts et al. 2018).
+If the sampler is right, the rank of the true value of any quantity among its draws is uniform on 0 … L (Talts 2018).
 The quantities are means μ, their sums and the log likelihood: what does not depend on the order of the components.
 """
 
