@@ -74,7 +74,8 @@ Strip<T> Chain<T>::strip(const Side<T>& side, const Factor<T>& f, int number) co
 }
 
 template <class T>
-void Chain<T>::work(const Iteration& now, const Chunk& chunk, Worker& worker) {
+void Chain<T>::work(const Iteration& now, size_t number, Worker& worker) {
+  const Chunk& chunk = grid.chunks[now.part][number];
   const int b = chunk.outer_strip, c = grid.inner_strip(b, now.part);
   const Strip<T> rows = strip(grid.outer, outer, b), columns = strip(grid.inner, inner, c);
 
@@ -96,10 +97,18 @@ void Chain<T>::work(const Iteration& now, const Chunk& chunk, Worker& worker) {
     }
     set = partials_[slot].data();
   }
+  const int place = grid.chunk_slot[b * grid.parts + c] + chunk.number;  // among the chunks of the whole grid
+  Block<T> block = grid.block(b, now.part);
+  Likelihood<T> likelihood = this->likelihood;
+  if (now.draws) {  // zeros among the draws are entries like the others
+    block = kernels<T>().subsample(block, likelihood.zeros, chunk.first, chunk.last, now.draws[number],
+                                   static_cast<uint32_t>(place), now.outer.iteration, key, worker.scratch);
+    likelihood.zeros = false;
+  }
   const double squares =
-      kernels<T>().outer_rows(grid.block(b, now.part), likelihood, now.pass, now.outer, rows, columns,
-                              chunk.first, chunk.last, set + chunk.number * partial_size_, worker.scratch);
-  if (now.pass != Pass::weight) squares_[grid.chunk_slot[b * grid.parts + c] + chunk.number] = squares;
+      kernels<T>().outer_rows(block, likelihood, now.pass, now.outer, rows, columns, chunk.first, chunk.last,
+                              set + chunk.number * partial_size_, worker.scratch);
+  if (now.pass != Pass::weight) squares_[place] = squares;
   if (chunk.of > 1 && remaining_[b].fetch_sub(1, std::memory_order_acq_rel) > 1) return;
 
   T* partials[16];
@@ -143,12 +152,11 @@ void Chain<T>::run(Pool& pool, size_t n, const std::function<Iteration(size_t)>&
   pool.run([&](int id) {
     Worker& worker = *workers_[id];
     for (size_t t = 0; t < n; ++t) {
-      const std::vector<Chunk>& chunks = grid.chunks[now.part];
       for (int turn = 0; turn < threads; ++turn) {
         const int q = (id + turn) % threads;
         const size_t end = first_chunk(now.part, q + 1);
         for (size_t c; (c = queues[q].next.fetch_add(1, std::memory_order_relaxed)) < end;)
-          work(now, chunks[c], worker);
+          work(now, c, worker);
       }
       barrier.arrive([&] {
         if (t + 1 < n) now = iteration(t + 1);
@@ -160,13 +168,14 @@ void Chain<T>::run(Pool& pool, size_t n, const std::function<Iteration(size_t)>&
 
 template <class T>
 void Chain<T>::advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, std::span<const double> steps,
-                       std::span<const double> scales) {
+                       std::span<const double> scales, std::span<const int32_t> draws) {
   if (momentum != 0)
     for (auto* f : {&outer, &inner})
       if (!f->momentum.data()) f->momentum = Aligned<T>(f->x.size());
   run(pool, parts.size(), [&](size_t q) {
     return Iteration{parts[q], Pass::langevin, rule(outer, t + q, steps[q], scales[q]),
-                     rule(inner, t + q, steps[q], scales[q])};
+                     rule(inner, t + q, steps[q], scales[q]),
+                     draws.empty() ? nullptr : draws.data() + q * grid.widest()};
   });
 }
 
@@ -202,6 +211,15 @@ double Chain<T>::squares() const {
   double total = 0;
   for (double s : squares_) total += s;
   return total;
+}
+
+template <class T>
+double Chain<T>::fresh_squares(Pool& pool) {
+  Aligned<T> outer_sum = std::move(outer.sum), inner_sum = std::move(inner.sum);
+  accumulate(pool, Pass::score, -1);
+  outer.sum = std::move(outer_sum);
+  inner.sum = std::move(inner_sum);
+  return squares();
 }
 
 template <class T>

@@ -36,9 +36,10 @@ class Chain {
   Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood);
   ~Chain();
 
-  // Iterations t, t+1, ... of the given parts, step sizes and scales.
+  // Iterations t, t+1, ... of the given parts, step sizes and scales. With `draws`, not of all entries of a
+  // part, but of that many drawn from each of its chunks: (iterations, grid.widest) numbers.
   void advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, std::span<const double> steps,
-               std::span<const double> scales);
+               std::span<const double> scales, std::span<const int32_t> draws = {});
 
   // Sums of scores or weights over a part (or over all of V, part < 0) into outer.sum and inner.sum.
   void accumulate(Pool& pool, Pass pass, int part);
@@ -48,6 +49,9 @@ class Chain {
 
   // Over the last visit to every block, in a fixed order.
   double squares() const;
+
+  // The same at the present state: a pass over V that leaves what `accumulate` added up alone.
+  double fresh_squares(Pool& pool);
 
   // Column sums of x, x^2 and count x^2 of every strip: (strips, components) each.
   void sums(const Side<T>& side, const Factor<T>& factor, double* sum, double* squares,
@@ -66,13 +70,14 @@ class Chain {
     int part;
     Pass pass;
     Rule<T> outer, inner;
+    const int32_t* draws = nullptr;  // from each chunk of the part; null: all entries
   };
   struct Worker;
 
   Rule<T> rule(const Factor<T>& factor, uint64_t t, double step, double scale) const;
   Strip<T> strip(const Side<T>& side, const Factor<T>& factor, int number) const;
   void run(Pool& pool, size_t n, const std::function<Iteration(size_t)>& iteration);
-  void work(const Iteration& now, const Chunk& chunk, Worker& worker);
+  void work(const Iteration& now, size_t number, Worker& worker);
 
   std::vector<double> saved_squares_;
   std::vector<double> squares_;              // of each chunk of each block

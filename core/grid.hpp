@@ -222,14 +222,24 @@ class Grid {
     return blocks[outer_strip * parts + inner_strip(outer_strip, part)];
   }
 
- private:
+  // The most chunks of a part.
+  size_t widest() const {
+    size_t most = 0;
+    for (const auto& part : chunks) most = std::max(most, part.size());
+    return most;
+  }
+
   // Chunks of about equal cost, small enough to share the work evenly, large enough that the inner gradient
-  // that each collects on its own is small beside it.
-  void cut_chunks() {
+  // that each collects on its own is small beside it. Where only a share of the entries is drawn at random,
+  // `drawn` > 0, a chunk costs less, and an entry of a dense block as much as one of a sparse block. No chain
+  // must be there yet.
+  void cut_chunks(double drawn = 0) {
     constexpr double kCheapDenseEntry = 1.0 / 8, kRowCost = 8;  // in sparse entries: noise and step of a row
-    chunks.resize(parts);
-    first_chunk.resize(parts);
-    chunk_slot.resize(blocks.size());
+    const double dense_entry = drawn > 0 ? drawn : kCheapDenseEntry, sparse_entry = drawn > 0 ? drawn : 1;
+    chunks.assign(parts, {});
+    first_chunk.assign(parts, {});
+    chunk_slot.assign(blocks.size(), 0);
+    chunk_slots = 0, most_chunks = 1;
     for (int p = 0; p < parts; ++p)
       for (int b = 0; b < parts; ++b) {
         first_chunk[p].push_back(chunks[p].size());
@@ -238,7 +248,7 @@ class Grid {
         auto cost = [&](int tile_number) {  // of all rows before the tile
           const int r = std::min(k.rows, tile_number * tile);
           return kRowCost * r +
-                 (k.dense ? kCheapDenseEntry * r * k.columns : static_cast<double>(k.start[r]));
+                 (k.dense ? dense_entry * r * k.columns : sparse_entry * static_cast<double>(k.start[r]));
         };
         const double total = cost(tiles);
         const int n =
@@ -257,6 +267,7 @@ class Grid {
       }
   }
 
+ private:
   Aligned<T> value_;
   Aligned<uint8_t> tile_row_;
   Aligned<uint16_t> index16_;

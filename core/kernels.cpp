@@ -6,6 +6,7 @@
 #include "dense_block.hpp"
 #include "sparse_block.hpp"
 #include "step.hpp"
+#include "subsample.hpp"
 #include "zeros.hpp"
 
 namespace psgld::PSGLD_ISA {
@@ -109,6 +110,13 @@ void inner_rows(const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
               total + static_cast<size_t>(r) * stride, scratch->pattern, noise);
 }
 
+template <class T>
+Block<T> subsample(const Block<T>& block, bool cells, int first, int last, int n, uint32_t stream, uint64_t t,
+                   uint64_t key, Scratch* opaque) {
+  auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
+  return subsample_rows(block, cells, first, last, n, stream, t, key, scratch);
+}
+
 void noise(const uint32_t* ids, int64_t rows, int components, uint32_t tag, uint64_t iteration, uint64_t key,
            float* out, int stride, Scratch* opaque) {
   auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
@@ -195,9 +203,9 @@ void column_sums(const T* x, const T* counts, int64_t rows, int stride, int comp
 
 template <class T>
 const Kernels<T>& table() {
-  static const Kernels<T> kernels{PSGLD_NAME(PSGLD_ISA), make_scratch,  free_scratch, partial_size<T>,
-                                  outer_rows<T>,         inner_rows<T>, noise,        dots<T>,
-                                  log_kernel<T>,         column_sums<T>};
+  static const Kernels<T> kernels{
+      PSGLD_NAME(PSGLD_ISA), make_scratch, free_scratch, partial_size<T>, outer_rows<T>, inner_rows<T>,
+      subsample<T>,          noise,        dots<T>,      log_kernel<T>,   column_sums<T>};
   return kernels;
 }
 template const Kernels<float>& table<float>();

@@ -127,6 +127,20 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
     return out;
   });
 
+  grid.def("cut_chunks", &G::cut_chunks);
+  grid.def("chunk_entries", [](const G& g, bool cells) {  // (parts, widest): what each chunk can draw from
+    auto out = make_array<int64_t>({static_cast<size_t>(g.parts), g.widest()});
+    for (int p = 0; p < g.parts; ++p)
+      for (size_t c = 0; c < g.chunks[p].size(); ++c) {
+        const Chunk& chunk = g.chunks[p][c];
+        const Block<T>& block = g.block(chunk.outer_strip, p);
+        out.data()[p * g.widest() + c] =
+            block.dense || cells ? static_cast<int64_t>(chunk.last - chunk.first) * block.columns
+                                 : static_cast<int64_t>(block.start[chunk.last]) - block.start[chunk.first];
+      }
+    return out;
+  });
+
   nb::class_<C>(m, chain_name)
       .def(
           "__init__",
@@ -177,7 +191,11 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              c.set_bound(pool, c.factor(which), span(rate));
            })
       .def("advance",
-           [](C& c, Pool& pool, uint64_t t, In<int32_t> parts, In<double> steps, In<double> scales) {
+           [](C& c, Pool& pool, uint64_t t, In<int32_t> parts, In<double> steps, In<double> scales,
+              InMatrix<int32_t> draws) {
+             require(
+                 draws.size() == 0 || (draws.shape(0) == parts.shape(0) && draws.shape(1) == c.grid.widest()),
+                 "a number of draws for each chunk of each iteration");
              require(steps.shape(0) == parts.shape(0) && scales.shape(0) == parts.shape(0),
                      "one step and one scale an iteration");
              for (size_t q = 0; q < parts.shape(0); ++q)
@@ -186,7 +204,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                          (c.outer.inverse_bound.data() && c.inner.inverse_bound.data()),
                      "the non-negative metric needs its bound");
              nb::gil_scoped_release release;
-             c.advance(pool, t, span(parts), span(steps), span(scales));
+             c.advance(pool, t, span(parts), span(steps), span(scales), {draws.data(), draws.size()});
            })
       .def("accumulate",
            [](C& c, Pool& pool, int pass, int part) {
@@ -207,6 +225,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              require(residuals.shape(0) == c.residuals(false).size(), "one value a chunk");
              c.residuals(saved).assign(residuals.data(), residuals.data() + residuals.shape(0));
            })
+      .def("fresh_squares", &C::fresh_squares, nb::call_guard<nb::gil_scoped_release>())
       .def("sums",
            [](C& c) {  // (W and H; x, x^2 and count x^2; components), strips added in their order
              const size_t strips = c.grid.parts, width = c.components, table = strips * width;

@@ -40,6 +40,7 @@ class Buffer {
 struct ThreadScratch {
   NoisePattern pattern;
   Buffer noise, gradient, packed, panel, zeros;
+  Buffer words, bins, start, index, tile_row, value;  // of a subsample
 };
 
 }  // namespace psgld::PSGLD_ISA

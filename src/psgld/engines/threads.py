@@ -30,6 +30,9 @@ SCORE, WEIGHT = 1, 2
 """Passes over the data that add up without moving anything (`Pass` in the core)."""
 
 
+_NO_DRAWS = np.empty((0, 0), np.int32)
+
+
 def available_cores() -> int:
     """Return the number of cores this process may use."""
     try:
@@ -50,6 +53,11 @@ class Grid:
     zeros: bool
     part_sizes: NDArray[np.int64]
     """Entries of each part."""
+
+    def cut_for_draws(self, share: float) -> NDArray[np.int64]:
+        """Cut the work for iterations that draw a share of the entries; return what each chunk of each part holds."""
+        self.core.cut_chunks(share)
+        return np.asarray(self.core.chunk_entries(self.zeros))
 
 
 @final
@@ -119,10 +127,18 @@ class ThreadedChain:
         self._pool = _core.Pool(threads)
 
     def advance(
-        self, t: int, parts: NDArray[np.int32], steps: NDArray[np.float64], scales: NDArray[np.float64]
+        self,
+        t: int,
+        parts: NDArray[np.int32],
+        steps: NDArray[np.float64],
+        scales: NDArray[np.float64],
+        draws: NDArray[np.int32] | None = None,
     ) -> None:
-        """Run iterations t, t + 1, …, one for each part; the interpreter is free meanwhile."""
-        self.core.advance(self._pool, t, parts, steps, scales)
+        """Run iterations t, t + 1, …, one for each part; the interpreter is free meanwhile.
+
+        With `draws`, an iteration reads that many entries of each chunk of the part, drawn with replacement.
+        """
+        self.core.advance(self._pool, t, parts, steps, scales, _NO_DRAWS if draws is None else draws)
 
     def accumulate(self, kind: int, part: int = -1) -> None:
         """Add up scores or weights over a part (or over all of V) for every row of both factors."""
@@ -143,6 +159,10 @@ class ThreadedChain:
     def squared_residuals(self) -> float:
         """Return Σ(v - μ)² as found at the last visit to each block."""
         return self.core.squares()
+
+    def fresh_squared_residuals(self) -> float:
+        """Return Σ(v - μ)² at the present state: a pass over the data."""
+        return self.core.fresh_squares(self._pool)
 
     def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of the first `width` components of a factor, rows in their original order."""
