@@ -9,6 +9,7 @@ from . import datasets as datasets
 from .data import Observations, observations
 from .engines import Threads
 from .errors import DataError, ModelError, PsgldError, PsgldWarning, SamplingError
+from .estimate import Estimate
 from .metrics import Identity, NonNegative, RealValued
 from .models import (
     CompoundPoisson,
@@ -22,12 +23,13 @@ from .models import (
     Poisson,
     Tweedie,
 )
+from .optimize import optimize
 from .partition import Assigned, InOrder, Shuffled
 from .posterior import Posterior
 from .predict import Prediction
 from .progress import Progress
 from .sample import sample
-from .samplers import PSGLD, Gibbs
+from .samplers import DSGD, DSGLD, LD, PSGLD, SGLD, Gibbs
 from .schedule import Cyclic, Proportional, Reshuffled
 from .step_size import Constant, Cyclical, Decay, Power
 from .storage import load
@@ -35,7 +37,11 @@ from .storage import load
 __version__ = "0.1.0"
 
 __all__ = [
+    "DSGD",
+    "DSGLD",
+    "LD",
     "PSGLD",
+    "SGLD",
     "Assigned",
     "CompoundPoisson",
     "Constant",
@@ -43,6 +49,7 @@ __all__ = [
     "Cyclical",
     "DataError",
     "Decay",
+    "Estimate",
     "Exponential",
     "FactorModel",
     "Gamma",
@@ -73,5 +80,6 @@ __all__ = [
     "__version__",
     "load",
     "observations",
+    "optimize",
     "sample",
 ]

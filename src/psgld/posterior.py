@@ -159,6 +159,7 @@ def assemble(
         "keys": [str(key) for key in keys],
         "entries": setup.data.size,
         "lp_entries": len(kept[0].chain.probes.values),
+        "bytes_moved": round(setup.bytes_an_iteration * sum(r.chain.iteration for r in kept)),
         "divergences": sum(len(r.chain.divergences) for r in kept),
         "interrupted": interrupted,
     }

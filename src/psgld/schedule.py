@@ -69,6 +69,23 @@ class Proportional(Schedule):
         return parts, 1.0 / share[parts]
 
 
+@final
+@dataclass(frozen=True)
+class Hopping(Schedule):
+    """One part for `stay` iterations, then the next one round the ring, from a start of the chain's own: s = B.
+
+    The parts are the shards of B workers, and a chain hops from one worker to the next (`DSGLD`).
+    """
+
+    stay: int
+
+    def parts(self, t: int, n: int, sizes: NDArray[np.int64], key: int) -> tuple[Parts, Scales]:
+        """Return the parts and scales of iterations t … t + n - 1."""
+        blocks = len(sizes)
+        hops = np.arange(t - 1, t - 1 + n) // self.stay + key % blocks
+        return (hops % blocks).astype(np.int32), np.full(n, float(blocks))
+
+
 def _generator(key: int, cycle: int) -> np.random.Generator:
     # The cycle in a high word: streams of neighbouring cycles must not overlap.
     return np.random.Generator(np.random.Philox(key=np.array([key, 1], np.uint64), counter=[0, cycle, 0, 0]))

@@ -6,13 +6,35 @@ from collections.abc import Callable
 
 from ..errors import SamplingError
 from .chain import Chain, Planned, Sampler, Setup, State
+from .dsgd import DSGD
+from .dsgld import DSGLD
 from .gibbs import Gibbs
+from .ld import LD
 from .psgld import PSGLD
+from .sgld import SGLD
 
-__all__ = ["PSGLD", "SAMPLERS", "Chain", "Gibbs", "Planned", "Sampler", "Setup", "State", "as_sampler"]
+__all__ = [
+    "DSGD",
+    "DSGLD",
+    "LD",
+    "PSGLD",
+    "SAMPLERS",
+    "SGLD",
+    "Chain",
+    "Gibbs",
+    "Planned",
+    "Sampler",
+    "Setup",
+    "State",
+    "as_sampler",
+]
 
 SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "psgld": PSGLD,
+    "ld": LD,
+    "sgld": SGLD,
+    "dsgd": DSGD,
+    "dsgld": DSGLD,
     "gibbs": Gibbs,
 }
 """Samplers by the names that `psgld.sample(sampler=…)` and the command line take."""
@@ -25,5 +47,7 @@ def as_sampler(sampler: Sampler | str | None) -> Sampler:
     if isinstance(sampler, str) and sampler in SAMPLERS:
         return SAMPLERS[sampler]()
     if not isinstance(sampler, tuple(SAMPLERS.values())):  # type: ignore[arg-type]
-        raise SamplingError(f"sampler must be PSGLD(…) or one of {', '.join(SAMPLERS)}, got {sampler!r}")
+        raise SamplingError(
+            f"sampler must be PSGLD(…), LD(…), … or one of the names {', '.join(SAMPLERS)}, got {sampler!r}"
+        )
     return sampler  # type: ignore[return-value]

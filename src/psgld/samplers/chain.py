@@ -79,6 +79,9 @@ class Setup(ABC):
     moments: Moments
     start: Hyper
 
+    bytes_an_iteration = 0.0
+    """What the workers of a cluster would send each other, in an iteration of a chain."""
+
     @property
     @abstractmethod
     def cycle(self) -> int:

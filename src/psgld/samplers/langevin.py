@@ -19,8 +19,9 @@ from ..errors import SamplingError
 from ..metrics import Metric
 from ..models import Hyper, Tweedie
 from ..probes import Probes
-from ..schedule import Schedule
+from ..schedule import Hopping, Schedule
 from ..step_size import StepSize, tabulate
+from ..subsample import Subsample
 from .chain import Chain, Setup, State
 
 _FAMILIES = {1.0: 0, 2.0: 1, 0.0: 2, -1.0: 3, 0.5: 4}
@@ -73,17 +74,26 @@ class LangevinSetup(Setup):
     schedule: Schedule
     temperature: float
     momentum: float
+    length: int
+    """Iterations of a cycle."""
+    subsample: Subsample | None = None
+    """Draws from a part instead of all its entries."""
+    bytes_an_iteration: float = 0.0
+    """What the workers of a cluster would send each other."""
+    flat: bool = False
+    """No priors: maximum likelihood."""
 
     @property
     def cycle(self) -> int:
-        """The number of iterations in which every entry is read once."""
-        return self.grid.blocks
+        """The number of iterations in which every entry is read once, on average."""
+        return self.length
 
     @property
     def seconds_an_iteration(self) -> float:
         """A rough time of an iteration on one core."""
         entry = 1.3e-10 if self.data.is_sparse else 6e-11
-        entries = self.data.stored / self.cycle
+        read = self.grid.blocks if self.subsample is None else self.data.size / self.subsample.size
+        entries = self.data.stored / read
         return self.model.components * (entries * entry + sum(self.data.shape) * 9e-10)
 
     def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> LangevinChain:
@@ -97,6 +107,7 @@ class LangevinSetup(Setup):
             "step_size": repr(self.step_size),
             "blocks": self.grid.blocks,
             "momentum": self.momentum,
+            "bytes_an_iteration": self.bytes_an_iteration,
         }
 
 
@@ -145,7 +156,11 @@ class LangevinChain(Chain):
             self.factors.core.momentum = self.setup.momentum if t > _EARLY_CYCLES * cycle else 0.0
             parts, scales = self.setup.schedule.parts(t, m, self.setup.grid.part_sizes, self.key)
             steps = tabulate(self.setup.step_size, t, m) * self.step_factor
-            self.factors.advance(t, parts, steps, scales)
+            draws = None
+            if self.setup.subsample is not None:
+                draws = self.setup.subsample.draws(t, parts, self.key)
+                scales = scales * self.setup.grid.part_sizes[parts] / self.setup.subsample.size
+            self.factors.advance(t, parts, steps, scales, draws)
             self._last_step = float(steps[-1])
             self._sums = None
             self.iteration += m
@@ -233,7 +248,16 @@ class LangevinChain(Chain):
             self._metric_hyper = self.hyper
 
     def _squared_residuals(self) -> float:
+        # Draws do not visit every entry, nor does a chain that stays with a shard.
+        if self.setup.subsample is not None or isinstance(self.setup.schedule, Hopping):
+            return self.factors.fresh_squared_residuals()
         return self.factors.squared_residuals()
+
+    def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
+        if self.setup.flat:
+            none = np.zeros(self.setup.model.components)
+            return [(0.0, none, none), (0.0, none, none)]
+        return super()._prior_coefficients()
 
     def _apply_hyper(self) -> None:
         super()._apply_hyper()

@@ -20,12 +20,12 @@ import numpy as np
 from ..data import Observations
 from ..engines.threads import Threads
 from ..errors import ModelError
-from ..metrics import METRICS, Identity, Metric, NonNegative, Problem, RealValued
-from ..models import FactorModel, Hyper
+from ..metrics import Identity, Metric
+from ..models import FactorModel
 from ..partition import Assigned, Partition, Shuffled, choose_blocks
 from ..schedule import Cyclic, Schedule
-from ..step_size import StepSize, as_step_size
-from .chain import scale_of
+from ..step_size import StepSize
+from ._settings import Common, check, check_blocks, check_choice, check_temperature, setup_of
 from .langevin import LangevinSetup
 
 _MOST_PARTS = 8
@@ -68,89 +68,39 @@ class PSGLD:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("float32", "float64"):
-            raise ModelError(f'dtype must be "float32" or "float64", got {self.dtype!r}')
-        numeric = isinstance(self.temperature, int | float | np.number)
-        if not numeric or not 0.0 <= self.temperature < np.inf:
-            raise ModelError(f"temperature must be >= 0 and finite, got {self.temperature!r}")
+        check(self)
+        check_blocks(self.blocks)
+        check_choice("schedule", self.schedule)
+        check_choice("partition", self.partition)
+        check_temperature(self.temperature)
         rho = self.momentum
         if rho is not None and not (isinstance(rho, int | float | np.number) and 0.0 <= rho < 1.0):
             raise ModelError(
                 f"momentum must be from 0 to less than 1, got {rho!r}; leave it out to have it chosen"
             )
-        b = self.blocks
-        if b is not None and (isinstance(b, bool) or not isinstance(b, int | np.integer) or b < 1):
-            raise ModelError(f"blocks must be an integer >= 1, got {b!r}; leave it out to have it chosen")
-        if self.step_size is not None:
-            as_step_size(self.step_size)
-        for name, value, kind in (
-            ("schedule", self.schedule, Schedule),
-            ("partition", self.partition, Partition),
-        ):
-            if not isinstance(value, kind):
-                choices = ", ".join(f"{choice.__name__}(…)" for choice in kind.__subclasses__())
-                raise ModelError(f"{name} must be one of {choices}, got {value!r}")
-        if isinstance(self.metric, str) and self.metric not in METRICS:
-            raise ModelError(f"metric must be one of {', '.join(METRICS)}, got {self.metric!r}")
-        if not (self.metric is None or isinstance(self.metric, str | Metric)):
-            raise ModelError(
-                f"metric must be a metric such as NonNegative(), or its name, got {self.metric!r}"
-            )
 
     def cycle(self, data: Observations) -> int:
         """Return the number of iterations in which every entry is read once: B."""
-        if self.blocks is None and isinstance(self.partition, Assigned):
-            return self.partition.blocks
-        first_order = self.momentum == 0.0 or self._identity
-        return int(
-            self.blocks or (choose_blocks(data) if first_order else choose_blocks(data, most=_MOST_PARTS))
-        )
-
-    @property
-    def _identity(self) -> bool:
-        return self.metric == "identity" or isinstance(self.metric, Identity)
+        first_order = self.momentum == 0.0 or self.metric == "identity" or isinstance(self.metric, Identity)
+        return blocks_of(self.blocks, self.partition, data, None if first_order else _MOST_PARTS)
 
     def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
         """Cut the data into blocks and fix all that the chains share."""
         blocks = self.cycle(data)
-        shift, moments, start = scale_of(data, model)
-        rows, cols = self.partition.cut(data, blocks)
-        grid = engine.grid(data, rows, cols, shift, np.dtype(self.dtype))
-        metric = self._metric(model)
-        momentum = metric.momentum if self.momentum is None else self.momentum
-        step = self.step_size
-        if step is None:
-            uneven = data.is_sparse and not grid.zeros
-            curvature = _curvature(data, start, model)
-            beta = model.likelihood.beta
-            problem = Problem(model.components, blocks, uneven, tune, momentum, beta, curvature)
-            step = metric.step_size(problem)
-        return LangevinSetup(
-            self, model, data, engine, shift, moments, start, grid, metric, as_step_size(step),
-            self.schedule, self.temperature, momentum,
+        return setup_of(
+            self, data, model, engine, tune, blocks=blocks, partition=self.partition, schedule=self.schedule,
+            temperature=self.temperature, momentum=self.momentum,
+            bytes_an_iteration=ring_bytes(self, data, model, blocks),
         )  # fmt: skip
 
-    def _metric(self, model: FactorModel) -> Metric:
-        metric = self.metric
-        if metric is None:
-            metric = NonNegative() if model.nonnegative else RealValued()
-        if isinstance(metric, str):
-            metric = METRICS[metric]()
-        if isinstance(metric, NonNegative) and not model.nonnegative:
-            raise ModelError(
-                "the non-negative metric needs non-negative factors; use RealValued() or Identity()"
-            )
-        if isinstance(metric, RealValued) and model.likelihood.beta != 2.0:
-            raise ModelError(
-                f"the real-valued metric is for Gaussian models, got {model.likelihood!r}; leave it out"
-            )
-        return metric
+
+def blocks_of(blocks: int | None, partition: Partition, data: Observations, most: int | None = None) -> int:
+    """Return B: as given, else as the strips are assigned, else as suits the data, and at most `most`."""
+    if blocks is None and isinstance(partition, Assigned):
+        return partition.blocks
+    return int(blocks or (choose_blocks(data) if most is None else choose_blocks(data, most)))
 
 
-def _curvature(data: Observations, start: Hyper, model: FactorModel) -> float:
-    """Return a bound on the curvature of the log posterior along a coefficient of the fullest row, at the start."""
-    fullest = max(int(data.row_counts().max()), int(data.col_counts().max()))
-    size = model.col_prior.size_at(float(start.col_rate[0]))
-    mean = data.mean() if data.mean() > 0 else 1.0
-    weight = mean ** (model.likelihood.beta - 2.0) if model.nonnegative else 1.0
-    return float(fullest * size**2 * weight / start.phi + start.row_rate.max())
+def ring_bytes(settings: Common, data: Observations, model: FactorModel, blocks: int) -> float:
+    """Return what B workers in a ring send an iteration: each passes its strip of H on, so all of H moves once."""
+    return float(np.dtype(settings.dtype).itemsize * data.shape[1] * model.components) if blocks > 1 else 0.0

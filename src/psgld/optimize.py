@@ -1,0 +1,169 @@
+"""`psgld.optimize`: data and a model in, a point estimate out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+
+from .data import observations
+from .engines import Threads
+from .engines.threads import H, W
+from .errors import SamplingError
+from .estimate import Estimate
+from .interrupt import Interrupt
+from .models import FactorModel
+from .probes import Probes
+from .progress import Meter, ProgressOption
+from .run import run
+from .sample import Seed, _check_count, _check_kinds, _keys, _model, _ready
+from .samplers import DSGD
+
+_HALVINGS = 3
+"""Halvings of the step size in a row that bring nothing: the climb is over."""
+
+_WATCHED = 1_000_000
+
+
+def optimize(
+    V: Any,
+    model: FactorModel | None = None,
+    *,
+    rank: int | None = None,
+    sampler: DSGD | None = None,
+    priors: bool = True,
+    engine: Threads | None = None,
+    max_passes: int = 1000,
+    tolerance: float = 1e-6,
+    seed: Seed = 0,
+    progress: ProgressOption = None,
+) -> Estimate:
+    """Climb to a mode of the posterior p(W, H | V), by distributed stochastic gradient ascent.
+
+        W, H ← argmax log p(V | W, H) + log p(W) + log p(H)
+
+    It starts with large steps, and halves them each time that a check finds too little gain. Hyperparameters that
+    the model leaves open stay at their start values, which suit the scale of the data: a joint mode of factors and
+    rates would have its components collapsed to zero. Give numbers to the priors, as in `Normal(precision=2.0)`, to
+    choose how much they hold. The problem has many modes; another `seed` may find another.
+
+    Parameters
+    ----------
+    V
+        An array (NaN = unobserved), a `scipy.sparse` matrix, a DataFrame of (row, column, value), a path, or
+        `Observations`.
+    model
+        A `FactorModel`; or leave it out, give `rank`, and the likelihood is guessed from the data (and said).
+    sampler
+        `DSGD(…)`: blocks, metric, step size, schedule.
+    priors
+        Whether to climb the posterior; without, the likelihood alone.
+    engine
+        `Threads(n)`; all cores by default.
+    max_passes
+        Passes over the data after which it stops in any case.
+    tolerance
+        A gain of less than this a pass, in nats an observed entry, is too little.
+    seed
+        An int, a `SeedSequence` or a `Generator`. The same seed gives the same estimate on any number of threads.
+    progress
+        True, False, None (a bar on a terminal) or a function of `Progress`.
+
+    Examples
+    --------
+    >>> import numpy as np, psgld
+    >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+    >>> estimate = psgld.optimize(V, psgld.FactorModel(rank=2, likelihood="poisson"))
+    >>> estimate.converged, estimate.predict([0, 1], [3, 4]).shape
+    (True, (2,))
+    """
+    data = observations(V)
+    model = _model(model, rank, data)
+    settings = DSGD() if sampler is None else sampler
+    if not isinstance(settings, DSGD):
+        raise SamplingError(f"sampler must be DSGD(…), got {sampler!r}; psgld.sample takes the others")
+    engine = Threads() if engine is None else engine
+    _check_kinds(engine, progress)
+    _check_count("max_passes", max_passes, least=1)
+    if not 0 <= tolerance < np.inf:
+        raise SamplingError(f"tolerance must be >= 0 and finite, got {tolerance!r}")
+    data = _ready(data, model, settings.dtype)
+    if settings.step_size is None:  # as a sampler begins; the climb itself halves it
+        first = settings.prepare(data, model, engine, 1).step_size
+        settings = replace(settings, step_size=float(first(np.zeros(1))[0]))
+    setup = replace(settings.prepare(data, model, engine, 0), flat=not priors)
+    # All entries of small data, a tenth of large ones: what is gained at some entries may be lost at others.
+    watched = min(data.size, max(_WATCHED, data.size // 10))
+    chain = setup.chain(_keys(seed, 1)[0], Probes.of(data, 300 * watched))
+    climb: Any = _Climb(chain, max_passes, tolerance * data.size)
+    meter = Meter(progress, max_passes * setup.cycle)
+    with Interrupt() as interrupt:
+        try:
+            for n in run(chain, climb, climb):
+                meter.update(n, climb.lp[-1], len(chain.divergences))
+                if interrupt.asked:
+                    break
+        finally:
+            meter.close()
+    return _estimate(chain, climb, interrupt.asked and not climb.converged)
+
+
+@final
+class _Climb:
+    """When to look (`marks`, as a plan tells it) and what to do then (`record`, as a recorder does)."""
+
+    def __init__(self, chain: Any, max_passes: int, least: float) -> None:
+        self.chain, self._max_passes, self._least = chain, max_passes, least
+        self.lp = [chain.log_posterior()]
+        self.passes = [0]
+        self.recorded = 0
+        self._vain = 0  # halvings since the last gain
+
+    @property
+    def converged(self) -> bool:
+        return self._vain >= _HALVINGS
+
+    def marks(self) -> Iterator[tuple[int, bool]]:
+        """Yield the iterations at which the climb is checked: after every pass at first, then every tenth or so."""
+        done = 0
+        while done < self._max_passes and not self.converged:
+            done = min(self._max_passes, done + max(1, min(10, done // 10)))
+            yield done * self.chain.setup.cycle, False
+
+    def record(self, keep: bool) -> None:
+        """Note the log posterior; halve the step size where too little was gained."""
+        self.chain.settle()
+        self.lp.append(self.chain.log_posterior())
+        self.passes.append(self.chain.iteration // self.chain.setup.cycle)
+        if self.lp[-1] - self.lp[-2] >= self._least * (self.passes[-1] - self.passes[-2]):
+            self._vain = 0
+        else:
+            self._vain += 1
+            self.chain.step_factor *= 0.5
+
+
+def _estimate(chain: Any, climb: Any, interrupted: bool) -> Estimate:
+    setup, rank, hyper = chain.setup, chain.setup.model.rank, chain.hyper
+    w, h = chain.factors.factor(W), chain.factors.factor(H)
+    bias, likelihood, phi = setup.model.bias, setup.model.likelihood, hyper.phi
+    if likelihood.beta == 2.0 and likelihood.phi is None:
+        phi = chain.factors.fresh_squared_residuals() / setup.data.size
+    return Estimate(
+        W=w[:, :rank],
+        H=h[:, :rank].T,
+        row_bias=w[:, rank] if bias else None,
+        col_bias=h[:, rank + 1] - hyper.offset if bias else None,
+        offset=hyper.offset + setup.shift,
+        phi=phi,
+        row_rate=hyper.row_rate,
+        col_rate=hyper.col_rate,
+        model=setup.model,
+        lp=np.array(climb.lp),
+        passes=np.array(climb.passes),
+        converged=climb.converged,
+        interrupted=interrupted,
+        row_labels=setup.data.row_labels,
+        col_labels=setup.data.col_labels,
+    )

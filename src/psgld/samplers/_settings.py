@@ -1,0 +1,175 @@
+"""What the settings of the Langevin samplers check alike, and what follows from them and the data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..data import Observations
+from ..engines.threads import Threads
+from ..errors import ModelError
+from ..labels import Csr
+from ..metrics import METRICS, Metric, NonNegative, Problem, RealValued
+from ..models import FactorModel, Hyper
+from ..partition import Assigned, InOrder, Partition, Shuffled
+from ..schedule import Cyclic, Proportional, Reshuffled, Schedule
+from ..step_size import Decay, StepSize, as_step_size
+from ..subsample import Subsample
+from .chain import scale_of
+from .langevin import LangevinSetup
+
+_CHOICES: dict[str, tuple[type, ...]] = {
+    "schedule": (Cyclic, Reshuffled, Proportional),
+    "partition": (Shuffled, InOrder, Assigned),
+}
+
+
+class Common(Protocol):
+    """The settings that all Langevin samplers have."""
+
+    def cycle(self, data: Observations) -> int:
+        """Return the number of iterations in which every entry is read once, on average."""
+
+    @property
+    def step_size(self) -> float | StepSize | None:
+        """ε, or None to have it chosen."""
+
+    @property
+    def metric(self) -> Metric | str | None:
+        """D, or None to have it chosen."""
+
+    @property
+    def dtype(self) -> str:
+        """ "float32" or "float64"."""
+
+
+def check(settings: Common) -> None:
+    """Refuse step sizes, metrics and number formats that do not exist."""
+    if settings.dtype not in ("float32", "float64"):
+        raise ModelError(f'dtype must be "float32" or "float64", got {settings.dtype!r}')
+    if settings.step_size is not None:
+        as_step_size(settings.step_size)
+    metric = settings.metric
+    if isinstance(metric, str) and metric not in METRICS:
+        raise ModelError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    if not (metric is None or isinstance(metric, str | Metric)):
+        raise ModelError(f"metric must be a metric such as NonNegative(), or its name, got {metric!r}")
+
+
+def check_temperature(temperature: Any) -> None:
+    """Refuse a temperature that is not a number >= 0."""
+    if not isinstance(temperature, int | float | np.number) or not 0.0 <= temperature < np.inf:
+        raise ModelError(f"temperature must be >= 0 and finite, got {temperature!r}")
+
+
+def check_count(name: str, value: Any, least: int = 1, remedy: str = "") -> None:
+    """Refuse what is not an integer >= least."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ModelError(f"{name} must be an integer >= {least}, got {value!r}{remedy}")
+
+
+def check_choice(name: str, value: Any) -> None:
+    """Refuse a schedule or a partition that does not exist."""
+    if not isinstance(value, _CHOICES[name]):
+        choices = ", ".join(f"{choice.__name__}(…)" for choice in _CHOICES[name])
+        raise ModelError(f"{name} must be one of {choices}, got {value!r}")
+
+
+def check_blocks(blocks: Any) -> None:
+    """Refuse a number of blocks that is not an integer >= 1, or None."""
+    if blocks is not None:
+        check_count("blocks", blocks, remedy="; leave it out to have it chosen")
+
+
+def check_size(size: Any) -> None:
+    """Refuse a size of a subsample that is neither a whole number nor a fraction."""
+    number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
+    whole = number and (isinstance(size, int | np.integer) and size >= 1)
+    if not (whole or (number and 0 < size < 1)):
+        raise ModelError(
+            f"size must be a number of entries >= 1, or a fraction of them below 1, got {size!r}"
+        )
+
+
+def entries_of(size: float, data: Observations) -> int:
+    """Return the number of draws |Ω| that a size, a number or a fraction, stands for."""
+    return int(size) if size >= 1 else max(1, round(size * data.size))
+
+
+def setup_of(
+    settings: Common,
+    data: Observations,
+    model: FactorModel,
+    engine: Threads,
+    tune: int,
+    *,
+    blocks: int,
+    partition: Partition,
+    schedule: Schedule,
+    temperature: float = 1.0,
+    momentum: float | None = 0.0,
+    draws: int | None = None,
+    noise: float | None = None,
+    bytes_an_iteration: float = 0.0,
+) -> LangevinSetup:
+    """Cut the data into blocks and fix all that the chains share.
+
+    `draws` entries of a part are read an iteration (all of them by default). `noise` stands for B in the default step
+    size where the gradient of an iteration is noisier than that of an even part. A `momentum` of None is the metric's.
+    """
+    shift, moments, start = scale_of(data, model)
+    kept = data if draws is None else _without_gaps(data)
+    rows, cols = partition.cut(kept, blocks)
+    grid = engine.grid(kept, rows, cols, shift, np.dtype(settings.dtype))
+    subsample = None
+    if draws is not None:
+        share = draws / max(1.0, data.size / blocks)
+        subsample = Subsample(draws, grid.cut_for_draws(share))
+    metric = _metric(settings.metric, model)
+    rho = metric.momentum if momentum is None else momentum
+    step = settings.step_size
+    if step is None:
+        uneven = noise is not None or (data.is_sparse and not grid.zeros)
+        parts, curvature = math.ceil(noise or blocks), _curvature(data, start, model)
+        problem = Problem(model.components, parts, uneven, tune, rho, model.likelihood.beta, curvature)
+        step = metric.step_size(problem)
+        if temperature == 0.0 and isinstance(step, Decay):
+            step = Decay(step.first, 0.1 * step.last, tune)  # to settle at the mode, not to wander around it
+    return LangevinSetup(
+        settings, model, data, engine, shift, moments, start, grid, metric, as_step_size(step), schedule,
+        temperature, rho, settings.cycle(data), subsample, bytes_an_iteration,
+    )  # fmt: skip
+
+
+def _without_gaps(data: Observations) -> Observations:
+    """Return dense data that have gaps as compressed rows, so that every entry can be drawn."""
+    if data.dense is None or data.stored == data.dense.size:
+        return data
+    csr = Csr(data.indptr, data.indices, data.values)
+    return Observations(data.shape, None, csr, data.stored)
+
+
+def _metric(metric: Metric | str | None, model: FactorModel) -> Metric:
+    """Return the metric that was asked for, or the one that suits the model."""
+    if metric is None:
+        metric = NonNegative() if model.nonnegative else RealValued()
+    if isinstance(metric, str):
+        metric = METRICS[metric]()
+    if isinstance(metric, NonNegative) and not model.nonnegative:
+        raise ModelError("the non-negative metric needs non-negative factors; use RealValued() or Identity()")
+    if isinstance(metric, RealValued) and model.likelihood.beta != 2.0:
+        raise ModelError(
+            f"the real-valued metric is for Gaussian models, got {model.likelihood!r}; leave it out"
+        )
+    return metric
+
+
+def _curvature(data: Observations, start: Hyper, model: FactorModel) -> float:
+    """Return a bound on the curvature of the log posterior along a coefficient of the fullest row, at the start."""
+    fullest = max(int(data.row_counts().max()), int(data.col_counts().max()))
+    size = model.col_prior.size_at(float(start.col_rate[0]))
+    mean = data.mean() if data.mean() > 0 else 1.0
+    weight = mean ** (model.likelihood.beta - 2.0) if model.nonnegative else 1.0
+    return float(fullest * size**2 * weight / start.phi + start.row_rate.max())

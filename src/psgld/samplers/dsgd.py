@@ -1,0 +1,73 @@
+"""Distributed stochastic gradient descent (Gemulla et al. 2011), here an ascent: PSGLD without noise.
+
+    W_b ← W_b + ε D ∘ (s Σ_{(i,j)∈Λ} ∇log p(v_ij | ·) + ∇log p(W_b))
+
+for each block (b, c) of the part, H_c likewise. `psgld.optimize` runs it until it no longer gains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import final
+
+from ..data import Observations
+from ..engines.threads import Threads
+from ..metrics import Metric
+from ..models import FactorModel
+from ..partition import Partition, Shuffled
+from ..schedule import Cyclic, Schedule
+from ..step_size import StepSize
+from ._settings import check, check_blocks, check_choice, setup_of
+from .langevin import LangevinSetup
+from .psgld import blocks_of, ring_bytes
+
+
+@final
+@dataclass(frozen=True)
+class DSGD:
+    """Settings of the optimiser: those of `PSGLD`, but that the temperature is 0. It climbs to a mode.
+
+    Hyperparameters that the model leaves open stay at their start values, which suit the scale of the data: a joint
+    mode of factors and rates has its components collapsed to zero.
+
+    Parameters
+    ----------
+    blocks
+        B, the number of strips that rows and columns are cut into.
+    step_size
+        ε: a number, or a function of the iterations t = 1, 2, …; by default it falls all through the burn-in.
+    metric
+        `NonNegative()` (default for non-negative factors), `RealValued()` (for real ones), `Identity()`, or the names
+        "non-negative", "real-valued", "identity".
+    schedule
+        `Cyclic()`, `Reshuffled()` or `Proportional()`.
+    partition
+        `Shuffled()`, `InOrder()` or `Assigned(rows, cols)`.
+    dtype
+        "float32" or "float64".
+    """
+
+    blocks: int | None = None
+    step_size: float | StepSize | None = None
+    metric: Metric | str | None = None
+    schedule: Schedule = field(default_factory=Cyclic)
+    partition: Partition = field(default_factory=Shuffled)
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        check(self)
+        check_blocks(self.blocks)
+        check_choice("schedule", self.schedule)
+        check_choice("partition", self.partition)
+
+    def cycle(self, data: Observations) -> int:
+        """Return the number of iterations in which every entry is read once: B."""
+        return blocks_of(self.blocks, self.partition, data)
+
+    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
+        """Cut the data into blocks and fix all that the chains share."""
+        blocks = self.cycle(data)
+        return setup_of(
+            self, data, model, engine, tune, blocks=blocks, partition=self.partition, schedule=self.schedule,
+            temperature=0.0, bytes_an_iteration=ring_bytes(self, data, model, blocks),
+        )  # fmt: skip

@@ -1,0 +1,108 @@
+"""Distributed stochastic gradient Langevin dynamics (Ahn, Shahbaba, Welling 2014): chains that hop between shards.
+
+    W ← W + ε D ∘ (S Σ_{(i,j)∈shard} ∇log p(v_ij | ·) + ∇log p(W)) + ε τ Γ + sqrt(2 ε τ' D) ∘ N(0, 1)
+
+H likewise. Each of S workers holds a shard of V and a chain of its own, with all of W and H. It moves by what its shard
+tells; after every `exchange` iterations the chains hop to the next workers, and W and H must travel with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from ..data import Observations
+from ..engines.threads import Threads
+from ..errors import ModelError
+from ..metrics import Metric
+from ..models import FactorModel
+from ..partition import Shuffled
+from ..schedule import Hopping
+from ..step_size import StepSize
+from ._settings import check, check_count, check_size, check_temperature, entries_of, setup_of
+from .langevin import LangevinSetup
+
+
+@final
+@dataclass(frozen=True)
+class DSGLD:
+    """Settings of distributed SGLD, simulated on one machine. Everything has a default that suits the data.
+
+    The shards are the S parts of a shuffled S × S grid: every row and every column has entries in each of them. A
+    chain of `psgld.sample` is the chain of one worker; ask for `chains=S` to have as many as a cluster would run.
+    `posterior.settings["bytes_moved"]` tells what all hops of W and H would send.
+
+    Parameters
+    ----------
+    workers
+        S, the number of workers and shards.
+    exchange
+        The number of iterations after which the chains hop to the next shard.
+    size
+        The draws with replacement that a worker makes from its shard an iteration: a number of entries, or a fraction
+        of all of V; by default it reads all of its shard.
+    step_size
+        ε: a number, or a function of the iterations t = 1, 2, … (`Power`, `Decay`, `Cyclical`, or your own).
+    metric
+        `NonNegative()` (default for non-negative factors), `RealValued()` (for real ones), `Identity()`, or the names
+        "non-negative", "real-valued", "identity".
+    temperature
+        τ: 1 samples the posterior, 0 climbs to a mode.
+    dtype
+        "float32" or "float64".
+
+    Examples
+    --------
+    >>> import numpy as np, psgld
+    >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+    >>> post = psgld.sample(V, psgld.FactorModel(2, "poisson"), sampler=psgld.DSGLD(workers=2), draws=20)
+    >>> post.settings["bytes_moved"] > 0
+    True
+    """
+
+    workers: int = 4
+    exchange: int = 10
+    size: float | None = None
+    step_size: float | StepSize | None = None
+    metric: Metric | str | None = None
+    temperature: float = 1.0
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        check(self)
+        check_count("workers", self.workers)
+        check_count("exchange", self.exchange)
+        if self.size is not None:
+            check_size(self.size)
+        check_temperature(self.temperature)
+
+    def cycle(self, data: Observations) -> int:
+        """Return the number of iterations in which a chain has stayed with every worker: S × exchange.
+
+        Or N/|Ω|, if that is more.
+        """
+        reads = 0 if self.size is None else -(-data.size // entries_of(self.size, data))
+        return max(self.workers * self.exchange, reads)
+
+    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
+        """Deal the data out to the workers and fix all that the chains share."""
+        if self.size is not None and data.absent == "zero":
+            raise ModelError(
+                f'size = {self.size!r} with absent="zero": a shard cannot draw zeros that it does not store; '
+                "leave size out, or use SGLD(size=…)"
+            )
+        if self.workers > min(data.shape):
+            raise ModelError(
+                f"{self.workers} workers cannot share a {data.shape[0]} × {data.shape[1]} matrix; "
+                f"choose workers <= {min(data.shape)}"
+            )
+        draws = None if self.size is None else entries_of(self.size, data)
+        item = np.dtype(self.dtype).itemsize
+        hop = item * sum(data.shape) * model.components if self.workers > 1 else 0
+        return setup_of(
+            self, data, model, engine, tune, blocks=self.workers, partition=Shuffled(),
+            schedule=Hopping(self.exchange), temperature=self.temperature, draws=draws, noise=self.cycle(data),
+            bytes_an_iteration=hop / self.exchange,
+        )  # fmt: skip

@@ -1,0 +1,67 @@
+"""Langevin dynamics: the gradient of all of V at every iteration.
+
+    W ← W + ε D ∘ (Σ_{(i,j)} ∇log p(v_ij | ·) + ∇log p(W)) + ε τ Γ + sqrt(2 ε τ' D) ∘ N(0, 1)
+
+H likewise, both gradients at the old values: PSGLD with one block. Nothing but the step size biases it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from ..data import Observations
+from ..engines.threads import Threads
+from ..metrics import Metric
+from ..models import FactorModel
+from ..partition import InOrder
+from ..schedule import Cyclic
+from ..step_size import StepSize
+from ._settings import check, check_temperature, setup_of
+from .langevin import LangevinSetup
+
+
+@final
+@dataclass(frozen=True)
+class LD:
+    """Settings of Langevin dynamics with full gradients. Everything has a default that suits the data.
+
+    Parameters
+    ----------
+    step_size
+        ε: a number, or a function of the iterations t = 1, 2, … (`Power`, `Decay`, `Cyclical`, or your own).
+    metric
+        `NonNegative()` (default for non-negative factors), `RealValued()` (for real ones), `Identity()`, or the names
+        "non-negative", "real-valued", "identity".
+    temperature
+        τ: 1 samples the posterior, 0 climbs to a mode.
+    dtype
+        "float32" or "float64".
+
+    Examples
+    --------
+    >>> import numpy as np, psgld
+    >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+    >>> psgld.sample(V, psgld.FactorModel(2, "poisson"), sampler=psgld.LD(), draws=20).W.shape
+    (2, 20, 30, 2)
+    """
+
+    step_size: float | StepSize | None = None
+    metric: Metric | str | None = None
+    temperature: float = 1.0
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        check(self)
+        check_temperature(self.temperature)
+
+    def cycle(self, data: Observations) -> int:
+        """Return 1: every iteration reads every entry."""
+        return 1
+
+    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
+        """Make one block of the data and fix all that the chains share."""
+        return setup_of(
+            self, data, model, engine, tune, blocks=1, partition=InOrder(), schedule=Cyclic(),
+            temperature=self.temperature,
+        )  # fmt: skip
