@@ -1,6 +1,7 @@
 """The command line, from the outside: what it prints, writes and returns."""
 
 import csv
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import psgld
 from psgld.cli import main
 from psgld.datasets import ratings, synthetic
+from psgld.samplers import SAMPLERS
 
 QUICK = ["--rank", "2", "--draws", "10", "--tune", "60", "--thin", "2", "--chains", "1"]
 
@@ -57,6 +59,27 @@ def fails(capsys, argv, *words):
 
 
 # -- fit
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_fit_with_every_sampler(work, tmp_path, name, capsys):
+    """Settings that a sampler has are taken, others refused in one line."""
+    kind = "poisson" if name == "gibbs" else "gaussian"
+    argv = ["fit", str(work / "train.csv"), "-o", str(tmp_path / "run.npz"), *QUICK, "--sampler", name, "-q"]
+    argv += ["--likelihood", kind]
+    assert main(argv) == 0
+    assert psgld.load(tmp_path / "run.npz").settings["sampler"]["name"] == SAMPLERS[name].__name__
+    known = {field.name for field in dataclasses.fields(SAMPLERS[name])}
+    values = {"blocks": 2, "step_size": 0.01, "size": 0.25, "workers": 2, "exchange": 5}
+    assert known & set(values) or "gibbs" in name
+    for setting, value in values.items():
+        option = ["--" + setting.replace("_", "-"), str(value)]
+        if setting in known:
+            assert main([*argv, *option]) == 0
+            record = psgld.load(tmp_path / "run.npz").settings["sampler"]
+            assert record[setting] == repr(value)
+        else:
+            fails(capsys, [*argv, *option], f"--sampler {name} has no {option[0]}")
 
 
 def test_fit_says_what_it_guesses_and_saves(work, tmp_path, capsys):

@@ -19,7 +19,7 @@ def summary(posterior: Any) -> str:
         f"  priors         rows {p.model.row_prior!r}, columns {p.model.col_prior!r}"
         + (", with biases" if p.model.bias else ""),
         f"  observed       {s['entries']:,} entries",
-        f"  sampler        {s['sampler']['name']}, {_plural(s['blocks'], 'block')}, {s['metric']} metric",
+        f"  sampler        {_sampler(s)}",
         f"  draws          {_plural(p.chains, 'chain')} × {lp.shape[1]}, {s['thin']} iterations apart, "
         f"after {s['tune']}",
         f"  dispersion φ   {_interval(p.draws.phi)}",
@@ -33,6 +33,16 @@ def summary(posterior: Any) -> str:
     lines.append(f"  step size      {p.sample_stats['step_size'][:, -1].mean():.4g} at the end")
     lines += [f"  {note}" for note in _notes(p, lp, half)]
     return "\n".join(lines)
+
+
+def _sampler(settings: dict[str, Any]) -> str:
+    """Return the sampler and what was chosen for it, as far as it has such settings."""
+    words = [settings["sampler"]["name"]]
+    if "blocks" in settings:
+        words.append(_plural(settings["blocks"], "block"))
+    if "metric" in settings:
+        words.append(f"{settings['metric']} metric")
+    return ", ".join(words)
 
 
 def _notes(p: Any, lp: Any, half: int) -> list[str]:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from ..data import ABSENT, Observations
+from ..errors import SamplingError
 from ..labels import DUPLICATES
 from ..metrics import METRICS
 from ..models import LIKELIHOODS, FactorModel, guess
 from ..posterior import Posterior
-from .options import INTERRUPTED, Parser, add_columns, add_json
+from ..samplers import SAMPLERS, Sampler
+from .options import INTERRUPTED, Parser, add_columns, add_json, number
 from .output import check_writable, print_json, say, size_of
+
+_SETTINGS = ("blocks", "step_size", "metric", "size", "workers", "exchange")
+"""Settings of samplers that have an option."""
 
 
 def add(commands: Any) -> None:
@@ -68,20 +74,26 @@ def _add_sampling(parser: Parser) -> None:
     group.add_argument("--chains", type=int, default=2, help="(%(default)s)")
     group.add_argument("--seed", type=int, default=0, help="(%(default)s)")
     group.add_argument("--threads", type=int, help="(all cores)")
+    group.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="(%(default)s)")
+    group.add_argument("--sampler", choices=tuple(SAMPLERS), default="psgld", help="(%(default)s)")
+    group = parser.add_argument_group("settings that some samplers have")
     group.add_argument("--blocks", type=int, help="strips that rows and columns are cut into")
     group.add_argument("--step-size", type=float)
     group.add_argument("--metric", choices=tuple(METRICS))
-    group.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="(%(default)s)")
+    group.add_argument(
+        "--size", type=number, help="entries drawn an iteration, or a fraction of them below 1"
+    )
+    group.add_argument("--workers", type=int, help="shards of the data")
+    group.add_argument("--exchange", type=int, help="iterations between two hops to another shard")
 
 
 def run(args: Namespace) -> int:
     """Read, sample, save, report."""
     from ..engines import Threads
     from ..sample import sample
-    from ..samplers import PSGLD
 
     check_writable(args.output)
-    sampler = PSGLD(blocks=args.blocks, step_size=args.step_size, metric=args.metric, dtype=args.dtype)
+    sampler = _sampler(args)
     engine = Threads(args.threads)
     data = Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
     model = _model(args, data)
@@ -104,6 +116,23 @@ def run(args: Namespace) -> int:
     posterior.save(args.output)
     _report(args, posterior, seconds)
     return INTERRUPTED if posterior.interrupted else 0
+
+
+def _sampler(args: Namespace) -> Sampler:
+    """Build the sampler from the settings that were given; refuse those that it does not have."""
+    make: Any = SAMPLERS[args.sampler]
+    given = {name: getattr(args, name) for name in _SETTINGS if getattr(args, name) is not None}
+    known = [field.name for field in fields(make)]
+    for name in given:
+        if name not in known:
+            has = ", ".join(_option(other) for other in _SETTINGS if other in known) or "none of these"
+            raise SamplingError(f"--sampler {args.sampler} has no {_option(name)}; it has {has}")
+    sampler: Sampler = make(dtype=args.dtype, **given)
+    return sampler
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _model(args: Namespace, data: Observations) -> FactorModel:

@@ -28,6 +28,11 @@ def column(text: str) -> Column:
     return int(text) if text.isdecimal() else text
 
 
+def number(text: str) -> float:
+    """Read a whole number, or a fraction."""
+    return int(text) if text.isdecimal() else float(text)
+
+
 def level(text: str) -> float:
     """Read the probability of an interval."""
     try:
