@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import building, busy, dense, family, gibbs, importing, metrics, overhead, sparse
+from . import bias, building, busy, dense, family, gibbs, importing, metrics, overhead, sparse
 from .harness import Row, Settings
 
 BENCHMARKS: dict[str, Callable[[Settings], Iterator[Row]]] = {
@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "sparse": sparse.run,
     "metrics": metrics.run,
     "gibbs": gibbs.run,
+    "bias": bias.run,
 }
 
 

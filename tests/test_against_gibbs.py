@@ -1,9 +1,9 @@
-"""PSGLD against an exact sampler: a small Poisson factorisation whose posterior a long Gibbs run tells.
+"""The Langevin samplers against an exact one: a small Poisson factorisation whose posterior a long Gibbs run tells.
 
 (`test_gibbs.py` holds the Gibbs sampler itself against exact posteriors and against NUTS.)
 
 Tolerances: with S nearly independent draws the mean of μ has a Monte Carlo error of sd/sqrt(S_eff). The Gibbs run tells
-its own error by the gap between its two chains; PSGLD's is estimated from its two chains in the same way.
+its own error by the gap between its two chains; the others' is estimated from their two chains in the same way.
 """
 
 import numpy as np
@@ -54,14 +54,19 @@ SAMPLERS = {
     "non-negative metric, first order": psgld.PSGLD(momentum=0.0),
     "identity metric, momentum": psgld.PSGLD(metric="identity", step_size=1e-4, blocks=8, momentum=0.9),
     "reshuffled parts": psgld.PSGLD(blocks=8, schedule=psgld.Reshuffled()),
+    "LD": psgld.LD(),
+    "SGLD, a small step": psgld.SGLD(size=1 / 8, step_size=0.03),
+    "DSGLD, a small step": psgld.DSGLD(workers=4, exchange=4, step_size=0.02),
 }
+LENGTHS = {"SGLD, a small step": (3000, 8000, 20), "DSGLD, a small step": (3000, 8000, 20)}
+"""Draws, burn-in and thinning of those that need more iterations."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_means_and_sds_of_mu(problem, name):
     V, mean, sd, gap = problem
-    (mean0, sd0), (mean1, sd1) = chains_of(V, SAMPLERS[name])
+    (mean0, sd0), (mean1, sd1) = chains_of(V, SAMPLERS[name], *LENGTHS.get(name, ()))
     error = (0.5 * (mean0 + mean1) - mean) / sd
     # Half the gap of two chains is the error of their average.
     monte_carlo = np.sqrt(np.mean((0.5 * (mean0 - mean1) / sd) ** 2 + (0.5 * gap / sd) ** 2))

@@ -19,7 +19,7 @@ def rows(*arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["import", "dense", "overhead", "busy", "family", "blocks", "sparse", "metrics", "gibbs"]
+    "name", ["import", "dense", "overhead", "busy", "family", "blocks", "sparse", "metrics", "gibbs", "bias"]
 )
 def test_prints_rows(name: str) -> None:
     printed = rows(name)
