@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, final
@@ -113,7 +114,7 @@ class Posterior:
         return summary(self)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to one file (`.npz`, no pickles); `psgld.load` reads it."""
+        """Write everything to one file (`.npz`) or to a Zarr store (`.zarr`); `psgld.load` reads it. No pickles."""
         from .storage import save
 
         save(self, path)
@@ -135,30 +136,17 @@ def assemble(
     interrupted: bool,
 ) -> Posterior:
     """Put together what the chains have recorded; of chains that were stopped early, as much as possible."""
-    kept = sorted((r for r in recorders if r.kept), key=lambda r: -r.kept)
-    if not kept:
+    n, chosen = usable([r.kept for r in recorders])
+    if n == 0:
         raise KeyboardInterrupt("stopped during burn-in: there are no draws yet")
-    # Chains that were stopped have draws of different numbers: keep those chains that make the most of them.
-    most = max(range(len(kept)), key=lambda m: (m + 1) * kept[m].kept)
-    kept = sorted(kept[: most + 1], key=lambda r: r.number)
-    n = min(r.kept for r in kept)
+    kept = [recorders[c] for c in chosen]
     if len(kept) < len(keys) or n < plan.draws:
         draws = draws.part([r.number for r in kept], n)
     tracked = None
     if pairs is not None:
         tracked = Tracked(*pairs, *RunningMoments.pooled([r.moments for r in kept if r.moments is not None]))
-    from . import __version__
-
-    settings = {
-        "version": __version__,
-        "sampler": _describe(setup.settings),
-        **setup.describe(),
-        "tune": plan.tune,
-        "draws": plan.draws,
-        "thin": plan.thin,
-        "keys": [str(key) for key in keys],
-        "entries": setup.data.size,
-        "lp_entries": len(kept[0].chain.probes.values),
+    settings = describe(setup, plan, keys, len(kept[0].chain.probes.values))
+    settings |= {
         "bytes_moved": round(setup.bytes_an_iteration * sum(r.chain.iteration for r in kept)),
         "divergences": sum(len(r.chain.divergences) for r in kept),
         "interrupted": interrupted,
@@ -177,9 +165,43 @@ def assemble(
     )
 
 
+def usable(kept: list[int]) -> tuple[int, list[int]]:
+    """Return how many draws of which chains make the most of chains that were stopped at different places.
+
+    Examples
+    --------
+    >>> usable([200, 30, 190])
+    (190, [0, 2])
+    """
+    order = sorted((c for c in range(len(kept)) if kept[c]), key=lambda c: -kept[c])
+    if not order:
+        return 0, []
+    most = max(range(len(order)), key=lambda m: (m + 1) * kept[order[m]])
+    return kept[order[most]], sorted(order[: most + 1])
+
+
+def describe(setup: Any, plan: Plan, keys: list[int], lp_entries: int) -> dict[str, Any]:
+    """Return how a run is made, fit for JSON."""
+    from . import __version__
+
+    return {
+        "version": __version__,
+        "sampler": _describe(setup.settings),
+        **setup.describe(),
+        "tune": plan.tune,
+        "draws": plan.draws,
+        "thin": plan.thin,
+        "keys": [str(key) for key in keys],
+        "entries": setup.data.size,
+        "lp_entries": lp_entries,
+    }
+
+
 def _stacked(tables: list[Table], n: int | None) -> Table:
     return {name: np.stack([t[name][:n] for t in tables]) for name in tables[0]}
 
 
 def _describe(settings: Any) -> dict[str, str]:
-    return {"name": type(settings).__name__} | {name: repr(value) for name, value in vars(settings).items()}
+    # The address of a function is not the same in the next process.
+    values = {name: re.sub(r" at 0x[0-9a-f]+", "", repr(value)) for name, value in vars(settings).items()}
+    return {"name": type(settings).__name__} | values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, final
 
 from .record import Recorder
@@ -27,20 +28,31 @@ class Plan:
         """The number of iterations in all."""
         return self.tune + self.draws * self.thin
 
+    @property
+    def tune_marks(self) -> int:
+        """The number of marks in the burn-in."""
+        return self.tune // self._tune_every
+
+    @property
+    def _tune_every(self) -> int:
+        return max(1, -(-self.tune // 100))
+
     def marks(self) -> Iterator[tuple[int, bool]]:
         """Yield the iterations at which something is recorded, and whether it is a draw."""
-        every = max(1, -(-self.tune // 100))
-        for t in range(every, self.tune + 1, every):
+        for t in range(self._tune_every, self.tune + 1, self._tune_every):
             yield t, False
         for d in range(1, self.draws + 1):
             yield self.tune + d * self.thin, True
 
 
 def run(chain: Any, plan: Plan, recorder: Recorder) -> Iterator[int]:
-    """Run a chain to the end of the plan; yield the number of iterations just done, every tenth of a second or so."""
+    """Run a chain to the end of the plan; yield the number of iterations just done, every tenth of a second or so.
+
+    A chain that is resumed goes on at the first mark that its recorder has not seen.
+    """
     pace = 1.0  # iterations a slice
     since, clock = 0, time.perf_counter()
-    for mark, keep in plan.marks():
+    for mark, keep in islice(plan.marks(), recorder.recorded, None):
         while chain.iteration < mark:
             n = min(mark - chain.iteration, max(1, int(pace)))
             before = time.perf_counter()

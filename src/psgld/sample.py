@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, final
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .chains import Work, run_all
 from .data import Observations, observations
 from .engines import Threads
 from .errors import DataError, ModelError, PsgldWarning, SamplingError
-from .interrupt import Interrupt
 from .models import FactorModel, guess
 from .posterior import Posterior, assemble
 from .probes import Probes
-from .progress import Meter, ProgressOption
+from .progress import ProgressOption
 from .record import Draws, Recorder
-from .run import Plan, run
+from .resume import check_options, keys_in, open_saver
+from .run import Plan
 from .samplers import Planned, Sampler, as_sampler
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 _TUNE_CYCLES, _THIN_CYCLES = 200, 2
 _LEAST_TUNE, _LEAST_THIN = 1000, 10
-_SIDE_BY_SIDE = 3e-4
-"""Seconds an iteration below which a chain cannot keep several cores busy, but several chains can."""
 
 
 def sample(
@@ -45,6 +45,10 @@ def sample(
     progress: ProgressOption = None,
     track: tuple[ArrayLike, ArrayLike] | None = None,
     keep: bool = True,
+    store: str | PathLike[str] | None = None,
+    resume: bool = False,
+    checkpoint_every: float = 30.0,
+    store_dtype: str | None = None,
 ) -> Posterior:
     """Draw from the posterior p(W, H | V) of the factor model v_ij ~ p(· | Σ_k w_ik h_kj).
 
@@ -76,6 +80,16 @@ def sample(
         (`posterior.tracked`).
     keep
         Whether to keep the draws of W and H; without them only `track` and the traces are left.
+    store
+        A folder `….zarr` that the run is written to while it goes on, besides being returned; needs
+        `psgld[store]`. It can be read at every moment, by `psgld.load` and by xarray.
+    resume
+        Go on with the store where it was left, bit for bit as if never stopped, also with more `draws` than
+        before; start anew if there is no such store. Data, model and settings must be the same.
+    checkpoint_every
+        Seconds between two writes to the store.
+    store_dtype
+        "float16" halves the store; the draws that are returned are rounded alike.
 
     Examples
     --------
@@ -90,6 +104,7 @@ def sample(
     Şimşekli, Koptagel, Güldaş, Cemgil, Öztoprak, Birbil. Parallel Stochastic Gradient Markov Chain Monte Carlo for
     Matrix Factorisation Models. 2015.
     """
+    check_options(store, resume, checkpoint_every, store_dtype)
     data = observations(V)
     model = _model(model, rank, data)
     sampler = as_sampler(sampler)
@@ -104,9 +119,34 @@ def sample(
     setup = sampler.prepare(data, model, engine, plan.tune)
     probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
     keys = _keys(seed, chains)
-    work = _Work(setup, plan, room, pairs, probes)
-    recorders, interrupted = _run_all(work, keys, engine, progress)
-    return assemble(setup, plan, room, recorders, pairs, keys, interrupted)
+    precision = None if store_dtype == sampler.dtype else store_dtype
+    work = Work(setup, plan, room, pairs, probes, precision=precision)
+    if store is None:
+        return _posterior(work, keys, engine, progress)
+    if seed is None and resume and Path(store).exists():
+        keys = keys_in(store)
+    saver = open_saver(store, work, keys, resume, checkpoint_every)
+    return _posterior(replace(work, saver=saver), keys, engine, progress)
+
+
+def _posterior(work: Work, keys: list[int], engine: Threads, progress: ProgressOption) -> Posterior:
+    """Run the chains and put together what they recorded."""
+    recorders: list[Recorder] = []
+    try:
+        recorders, interrupted = run_all(work, keys, engine, progress)
+    finally:
+        if work.saver is not None:
+            work.saver.finish(recorders)
+    posterior = assemble(work.setup, work.plan, work.room, recorders, work.pairs, keys, interrupted)
+    if work.saver is not None and work.saver.failure is not None:
+        posterior.settings["unsaved"] = f"cannot write {work.saver.store.path}: {work.saver.failure}"
+        warnings.warn(
+            f"{posterior.settings['unsaved']}; it holds the draws up to its last checkpoint, if any; the draws "
+            "returned here are complete: save() them elsewhere",
+            PsgldWarning,
+            stacklevel=3,
+        )
+    return posterior
 
 
 def _usual(sampler: Sampler, data: Observations) -> tuple[int, int]:
@@ -124,57 +164,6 @@ def _plan(draws: int, tune: int | None, thin: int | None, usual_tune: int, usual
     for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("thin", thin, 1)):
         _check_count(name, value, least)
     return Plan(int(tune), int(draws), int(thin))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """What every chain of a run needs."""
-
-    setup: Any
-    plan: Plan
-    room: Draws
-    pairs: Any
-    probes: Probes
-
-
-def _run_all(
-    work: _Work, keys: list[int], engine: Threads, progress: ProgressOption
-) -> tuple[list[Recorder], bool]:
-    """Run the chains, one after the other or side by side, until done or interrupted."""
-    side_by_side = len(keys) > 1 and engine.workers > 1 and work.setup.seconds_an_iteration < _SIDE_BY_SIDE
-    own = engine.share(len(keys)) if side_by_side else engine
-    meter = Meter(progress, len(keys) * work.plan.iterations)
-    recorders: list[Recorder | None] = [None] * len(keys)
-    with Interrupt() as interrupt:
-
-        def one(number: int) -> None:
-            if interrupt.asked:
-                return
-            chain = work.setup.chain(keys[number], work.probes, own)
-            recorder = recorders[number] = Recorder(chain, number, work.room, work.pairs)
-            for n in run(chain, work.plan, recorder):
-                meter.update(n, recorder.lp, len(chain.divergences))
-                if interrupt.asked:
-                    return
-
-        def guarded(number: int) -> None:
-            try:
-                one(number)
-            except BaseException:
-                interrupt.asked = True  # the other chains need not run to the end for the error to be seen
-                raise
-
-        try:
-            if side_by_side:
-                with ThreadPoolExecutor(engine.workers) as pool:
-                    list(pool.map(guarded, range(len(keys))))
-            else:
-                for number in range(len(keys)):
-                    one(number)
-        finally:
-            meter.close()
-    return [r for r in recorders if r is not None], interrupt.asked
 
 
 def _model(model: FactorModel | None, rank: int | None, data: Observations) -> FactorModel:

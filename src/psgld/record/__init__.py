@@ -1,8 +1,20 @@
-"""What is kept of a run: draws, traces, running moments."""
+"""What is kept of a run: draws, traces, running moments; in memory, and in a store."""
 
-from .draws import Draws
+from .draws import Draws, available_memory
+from .layout import Layout
 from .moments import RunningMoments
 from .recorder import Recorder
+from .saver import Saver
+from .store import Store
 from .traces import Trace
 
-__all__ = ["Draws", "Recorder", "RunningMoments", "Trace"]
+__all__ = [
+    "Draws",
+    "Layout",
+    "Recorder",
+    "RunningMoments",
+    "Saver",
+    "Store",
+    "Trace",
+    "available_memory",
+]

@@ -69,6 +69,20 @@ class Draws:
             h[:, model.rank + 1] - hyper.offset,
         )
 
+    def round(self, number: int, draw: int, precision: str) -> None:
+        """Round a draw of the factors and the biases to the numbers that a store keeps."""
+        for name in ("W", "H", "row_bias", "col_bias"):
+            array = getattr(self, name)
+            if array is None or array.shape[1] == 0:
+                continue
+            with np.errstate(over="ignore"):
+                array[number, draw] = array[number, draw].astype(precision)
+            if not np.isfinite(array[number, draw]).all():
+                raise SamplingError(
+                    f"draws of {name} exceed {np.finfo(precision).max:g}, the largest {precision}; "
+                    "use store_dtype='float32'"
+                )
+
     def part(self, chains: list[int], draws: int) -> Draws:
         """Return the first draws of some of the chains."""
         kept: dict[str, Any] = {n: None if a is None else a[chains, :draws] for n, a in vars(self).items()}

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Sequence
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..engines.threads import H, W
+
+
+class Welford(Protocol):
+    """A number of draws, their mean, and the sum of the squared deviations from it."""
+
+    @property
+    def count(self) -> int: ...  # noqa: D102
+    @property
+    def mean(self) -> NDArray[np.float64]: ...  # noqa: D102
+    @property
+    def squares(self) -> NDArray[np.float64]: ...  # noqa: D102
 
 
 @final
@@ -29,8 +41,17 @@ class RunningMoments:
         self.mean += delta / self.count
         self.squares += delta * (mu - self.mean)
 
+    def state(self) -> dict[str, Any]:
+        """Return the moments so far."""
+        return {"count": self.count, "mean": self.mean, "squares": self.squares}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self.count = int(state["count"])
+        self.mean[:], self.squares[:] = state["mean"], state["squares"]
+
     @staticmethod
-    def pooled(parts: list[RunningMoments]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def pooled(parts: Sequence[Welford]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the mean and sd over the draws of all chains."""
         parts = [p for p in parts if p.count]
         n = sum(p.count for p in parts)

@@ -18,8 +18,10 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 class Recorder:
     """Keeps what a chain passes through."""
 
-    def __init__(self, chain: Any, number: int, draws: Draws, track: Pairs | None) -> None:
-        self.chain, self.number, self.draws = chain, number, draws
+    def __init__(
+        self, chain: Any, number: int, draws: Draws, track: Pairs | None, precision: str | None = None
+    ) -> None:
+        self.chain, self.number, self.draws, self.precision = chain, number, draws, precision
         self.warmup, self.trace = Trace(), Trace()
         self.moments = RunningMoments(chain, *track) if track is not None else None
         self.kept = 0
@@ -31,6 +33,25 @@ class Recorder:
         rows = self.trace.lp or self.warmup.lp
         return rows[-1] if rows else float("nan")
 
+    @property
+    def recorded(self) -> int:
+        """The number of marks that are behind."""
+        return len(self.warmup.lp) + self.kept
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on, besides the draws and the traces."""
+        numbers = {"kept": self.kept, "marks": len(self.warmup.lp), "divergences": self._divergences}
+        return numbers | (
+            {} if self.moments is None else {f"moments/{n}": x for n, x in self.moments.state().items()}
+        )
+
+    def set_state(self, state: dict[str, Any], stats: dict[str, Any], warmup: dict[str, Any]) -> None:
+        """Go on from what `state` returned and from the traces until then."""
+        self.kept, self._divergences = int(state["kept"]), int(state["divergences"])
+        self.trace, self.warmup = Trace.of(stats), Trace.of(warmup)
+        if self.moments is not None:
+            self.moments.set_state({n: state[f"moments/{n}"] for n in self.moments.state()})
+
     def record(self, keep: bool) -> None:
         """Record the state, after making sure that it is sound; with `keep`, as a draw."""
         chain = self.chain
@@ -39,6 +60,8 @@ class Recorder:
         self._divergences = len(chain.divergences)
         if keep:
             self.draws.record(chain, self.number, self.kept)
+            if self.precision is not None:
+                self.draws.round(self.number, self.kept, self.precision)
             self.kept += 1
             if self.moments is not None:
                 self.moments.record()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,11 @@ class Trace:
         self.lp.append(lp)
         self.step_size.append(step_size)
         self.diverging.append(diverging)
+
+    @classmethod
+    def of(cls, table: dict[str, NDArray[Any]]) -> Trace:
+        """Return the trace of which `table` returned the columns."""
+        return cls(**{name: column.tolist() for name, column in table.items()})
 
     def table(self) -> dict[str, NDArray[np.generic]]:
         """Return the columns as arrays."""

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
-import zlib
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .errors import DataError
-from .models import FactorModel
-from .posterior import Posterior, Tracked
-from .record import Draws
+from ..errors import DataError
+from ..models import FactorModel
+from ..posterior import Posterior, Tracked
+from ..record import Draws
+from ..record.files import DAMAGE, read_arrays, write_arrays
 
 _FORMAT = 1
-_DAMAGE = (
-    *(KeyError, ValueError, TypeError, IndexError, AttributeError, EOFError, OSError, MemoryError),
-    *(zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error),
-)
-"""What NumPy, zipfile and JSON raise on a file that is something else, cut off or tampered with."""
-
 _STATS = ("iteration", "lp", "step_size", "diverging")
 _DRAWS = ("W", "H", "row_bias", "col_bias", "row_rate", "col_rate", "offset", "phi")
 
 
-def save(posterior: Posterior, path: str | PathLike[str]) -> None:
-    """Write a posterior to `path`, all or nothing: first beside it, then renamed."""
+def save(posterior: Posterior, path: Path) -> None:
+    """Write a posterior to a file, all or nothing."""
     header = {
         "psgld": _FORMAT,
         "model": posterior.model.to_dict(),
@@ -45,27 +37,18 @@ def save(posterior: Posterior, path: str | PathLike[str]) -> None:
             arrays[name] = labels
     if posterior.tracked is not None:
         arrays |= {f"tracked/{n}": a for n, a in vars(posterior.tracked).items()}
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with open(beside, "wb") as file:
-            np.savez(file, **arrays)
-        os.replace(beside, target)
+        write_arrays(path, arrays)
     except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise DataError(f"cannot write {target}: {error.strerror or error}") from error
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def load(path: str | PathLike[str]) -> Posterior:
-    """Read a posterior that `Posterior.save` wrote."""
-    source = Path(path)
-    if not source.is_file():
-        raise DataError(f"no such file: {source}")
+def load(source: Path) -> Posterior:
+    """Read a posterior that `save` wrote."""
     if not zipfile.is_zipfile(source):
         raise DataError(f"{source} is not a psgld posterior, or is damaged: it is not an .npz file")
     try:
-        with open(source, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = read_arrays(source)
         header = json.loads(arrays.pop("header").tobytes())
         if header["psgld"] > _FORMAT:
             raise DataError(
@@ -74,7 +57,7 @@ def load(path: str | PathLike[str]) -> Posterior:
         return _rebuild(header, arrays)
     except DataError:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise DataError(f"{source} is not a psgld posterior, or is damaged: {error}") from error
 
 

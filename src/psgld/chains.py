@@ -1,0 +1,90 @@
+"""The chains of a run: one after the other or side by side, until done or interrupted."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, final
+
+from .engines import Threads
+from .interrupt import Interrupt
+from .probes import Probes
+from .progress import Meter, ProgressOption
+from .record import Draws, Recorder, Saver
+from .run import Plan, run
+
+_SIDE_BY_SIDE = 3e-4
+"""Seconds an iteration below which a chain cannot keep several cores busy, but several chains can."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What every chain of a run needs."""
+
+    setup: Any
+    plan: Plan
+    room: Draws
+    pairs: Any
+    probes: Probes
+    saver: Saver | None = None
+    precision: str | None = None
+    """What the draws are rounded to; None leaves them as they are."""
+
+
+def run_all(
+    work: Work, keys: list[int], engine: Threads, progress: ProgressOption
+) -> tuple[list[Recorder], bool]:
+    """Run the chains with these keys; return their recorders, and whether they were interrupted."""
+    side_by_side = len(keys) > 1 and engine.workers > 1 and work.setup.seconds_an_iteration < _SIDE_BY_SIDE
+    own = engine.share(len(keys)) if side_by_side else engine
+    meter = Meter(progress, len(keys) * work.plan.iterations)
+    recorders: list[Recorder | None] = [None] * len(keys)
+    with Interrupt() as interrupt:
+
+        def one(number: int) -> None:
+            if not interrupt.asked:
+                recorders[number] = recorder = _start(work, number, keys[number], own)
+                _finish(work, recorder, meter, interrupt)
+
+        def guarded(number: int) -> None:
+            try:
+                one(number)
+            except BaseException:
+                interrupt.asked = True  # the other chains need not run to the end for the error to be seen
+                raise
+
+        try:
+            if side_by_side:
+                with ThreadPoolExecutor(engine.workers) as pool:
+                    list(pool.map(guarded, range(len(keys))))
+            else:
+                for number in range(len(keys)):
+                    one(number)
+        finally:
+            meter.close()
+    return [r for r in recorders if r is not None], interrupt.asked
+
+
+def _start(work: Work, number: int, key: int, engine: Threads) -> Recorder:
+    """Return a chain with its recorder, at its start or at its checkpoint."""
+    chain = work.setup.chain(key, work.probes, engine)
+    recorder = Recorder(chain, number, work.room, work.pairs, work.precision)
+    if work.saver is not None:
+        work.saver.restore(recorder)
+    return recorder
+
+
+def _finish(work: Work, recorder: Recorder, meter: Meter, interrupt: Interrupt) -> None:
+    """Run a chain to the end of the plan, or until someone asks to stop."""
+    chain, saver = recorder.chain, work.saver
+    meter.update(chain.iteration, recorder.lp, len(chain.divergences))
+    before = recorder.recorded
+    for n in run(chain, work.plan, recorder):
+        meter.update(n, recorder.lp, len(chain.divergences))
+        if interrupt.asked:
+            break
+        if saver is not None and saver.due(recorder):
+            saver.save(recorder)
+    if saver is not None and (recorder.recorded > before or interrupt.asked):
+        saver.save(recorder)

@@ -1,0 +1,276 @@
+"""A store: a Zarr v3 group on disk that grows while a run goes on, readable at every moment.
+
+A chain's draws are written first, each chunk all or nothing, then its checkpoint, which says how many of them count.
+What a killed run wrote beyond that is written again when it is resumed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..models import FactorModel
+from .files import sync, write_bytes
+from .layout import POSTERIOR, STATS, WARMUP, Layout, Spec
+
+FORMAT = 1
+_METADATA = "zarr.json"
+
+
+def zarr_library() -> Any:
+    """Import Zarr, or say how to get it."""
+    try:
+        import zarr
+    except ImportError:
+        raise DataError(
+            "a .zarr store needs the zarr library: pip install 'psgld[store]'; or save to .npz"
+        ) from None
+    return zarr
+
+
+@final
+class Store:
+    """The arrays of a store, and its header: format, version, model, shape, sizes, settings."""
+
+    def __init__(self, path: Path, header: dict[str, Any], root: Any) -> None:
+        self.path, self.header, self._root = path, header, root
+        self.layout = Layout.from_dict(header["layout"])
+        self.model = FactorModel.from_dict(header["model"])
+        self.shape = (int(header["shape"][0]), int(header["shape"][1]))
+        self.specs = self.layout.specs(self.model, self.shape)
+        self._arrays: dict[str, Any] = {}
+        self._lock: int | None = None
+
+    # -- making and opening ------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, path: Path, header: dict[str, Any], labels: dict[str, NDArray[Any] | None]) -> Store:
+        """Make an empty store, all or nothing. `labels` are those of the rows and the columns."""
+        zarr = zarr_library()
+        if path.exists():
+            raise DataError(f"cannot write {path}: it is already there; delete it or give another name")
+        if not path.parent.is_dir():
+            raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
+        beside = path.with_name(f".{path.name}.new")
+        header = {"format": FORMAT, **header}
+        try:
+            shutil.rmtree(beside, ignore_errors=True)
+            store = cls(beside, header, zarr.create_group(beside, zarr_format=3))
+            store._create_arrays(labels)
+            store.write_header(header)
+            os.rename(beside, path)
+            sync(path.parent)
+        except OSError as error:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise cannot_write(path, error) from error
+        return cls(path, header, zarr.open_group(path, mode="r+", use_consolidated=False))
+
+    @classmethod
+    def open(cls, path: Path, mode: str = "r") -> Store:
+        """Open a store to read, or to go on writing (mode "r+"); raise DataError if it is none."""
+        zarr = zarr_library()
+        try:
+            header = json.loads((path / _METADATA).read_bytes())["attributes"]["psgld"]
+            if header["format"] > FORMAT:
+                raise DataError(
+                    f"{path} was written by a newer psgld (format {header['format']}); upgrade psgld"
+                )
+            own = None if mode == "r" else False
+            return cls(path, header, zarr.open_group(path, mode=mode, use_consolidated=own))
+        except DataError:
+            raise
+        except Exception as error:  # whatever Zarr and JSON say of a damaged file
+            raise damaged(path, error) from error
+
+    def lock(self) -> None:
+        """Keep other runs from writing; the system forgets the lock when this process ends, however it ends."""
+        self.checkpoints.mkdir(exist_ok=True)
+        self._lock = os.open(self.checkpoints / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.unlock()
+            raise DataError(f"{self.path} is being written by another run; wait for it, or stop it") from None
+
+    def unlock(self) -> None:
+        """Let others write."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def resize(self, draws: int) -> None:
+        """Make room for another number of draws."""
+        if draws == self.layout.draws:
+            return
+        for path, spec in self.specs.items():
+            if spec.dims[:2] == ("chain", "draw") and not path.startswith(WARMUP):
+                self._array(path).resize((spec.shape[0], draws, *spec.shape[2:]))
+        self._create_index(draws)
+        self.layout = Layout(**{**self.layout.to_dict(), "draws": draws})
+        self.specs = self.layout.specs(self.model, self.shape)
+        settings = {**self.header["settings"], "draws": draws}
+        self.write_header({**self.header, "layout": self.layout.to_dict(), "settings": settings})
+
+    def write_header(self, header: dict[str, Any]) -> None:
+        """Write the header, and beside it the metadata of all arrays, so that readers need not look for them."""
+        nodes = {}
+        for folder, _, files in os.walk(self.path):
+            if _METADATA in files and Path(folder) != self.path:
+                node = json.loads((Path(folder) / _METADATA).read_bytes())
+                nodes[Path(folder).relative_to(self.path).as_posix()] = node
+        root = {
+            "zarr_format": 3,
+            "node_type": "group",
+            "attributes": {"inference_library": "psgld", "psgld": header},
+            "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": nodes},
+        }
+        write_bytes(self.path / _METADATA, json.dumps(root, indent=1).encode())
+        self.header = header
+
+    # -- reading and writing -----------------------------------------------------------------------------
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints, one a chain."""
+        return self.path / "checkpoints"
+
+    def checkpoint(self, chain: int) -> Path:
+        """Return the checkpoint of a chain."""
+        return self.checkpoints / f"{chain}.npz"
+
+    def names(self, group: str) -> list[str]:
+        """Return the arrays of a group."""
+        return [path.split("/")[1] for path in self.specs if path.startswith(f"{group}/")]
+
+    def write(self, path: str, chain: int, first: int, values: NDArray[Any]) -> None:
+        """Write draws (or rows of a trace) of a chain from `first` on, and have the disk take them in."""
+        if len(values) == 0:
+            return
+        with np.errstate(over="ignore"):
+            self._array(path)[chain, first : first + len(values)] = values
+        for file in self._chunk_files(path, chain, first, first + len(values)):
+            sync(file)
+
+    def write_all(self, path: str, values: NDArray[Any]) -> None:
+        """Write an array that is not made of draws."""
+        self._array(path)[...] = values
+
+    def read(self, path: str, chain: int, n: int) -> NDArray[Any]:
+        """Return the first n draws (or rows of a trace) of a chain."""
+        for file in self._chunk_files(path, chain, 0, n):
+            if not file.is_file():
+                raise damaged(self.path, f"{file.relative_to(self.path)} is missing")
+        values = np.asarray(self._checked(path)[chain, :n])
+        return values.astype(np.float32) if values.dtype == np.float16 else values
+
+    def read_all(self, path: str) -> NDArray[Any]:
+        """Return an array that is not made of draws."""
+        return np.asarray(self._checked(path)[...])
+
+    def labels(self, dim: str) -> NDArray[Any] | None:
+        """Return the labels of the rows or the columns."""
+        path = f"{POSTERIOR}/{dim}"
+        if dim not in self.header["labels"]:
+            return None
+        labels = np.asarray(self._root[path][...])
+        if labels.shape != (self.shape[dim == "column"],):
+            raise damaged(self.path, f"{labels.shape} labels of {dim}s")
+        return labels if labels.dtype.kind == "i" else np.array([str(x) for x in labels.tolist()])
+
+    def _array(self, path: str) -> Any:
+        if path not in self._arrays:
+            # Without this, Zarr would leave out a chunk of nothing but zeros, and a lost one would look the same.
+            self._arrays[path] = self._root[path].with_config({"write_empty_chunks": True})
+        return self._arrays[path]
+
+    def _checked(self, path: str) -> Any:
+        """Return an array after comparing it with what the header promises."""
+        array, spec = self._array(path), self.specs[path]
+        same_draws = array.shape[:1] + array.shape[2:] == spec.shape[:1] + spec.shape[2:]
+        # An array may already have grown when a run was killed on its way to the header.
+        if not (array.shape == spec.shape or ("draw" in spec.dims and same_draws)):
+            raise damaged(self.path, f"{path} has shape {array.shape}, expected {spec.shape}")
+        if array.dtype != np.dtype(spec.dtype):
+            raise damaged(self.path, f"{path} holds {array.dtype}, expected {spec.dtype}")
+        return array
+
+    def _chunk_files(self, path: str, chain: int, first: int, last: int) -> Iterator[Path]:
+        """Return the files that hold some draws of a chain."""
+        array = self._array(path)
+        if last <= first:
+            return
+        several = array.chunks[1]
+        strips = [range(-(-n // c)) for n, c in zip(array.shape[2:], array.chunks[2:], strict=True)]
+        for at in itertools.product(range(first // several, (last - 1) // several + 1), *strips):
+            yield self.path.joinpath(path, "c", str(chain), *map(str, at))
+
+    # -- creation ----------------------------------------------------------------------------------------
+
+    def _create_arrays(self, labels: dict[str, NDArray[Any] | None]) -> None:
+        for path, spec in self.specs.items():
+            self._create(path, spec)
+        for group in (POSTERIOR, STATS):
+            self._create_coordinate(f"{group}/chain", np.arange(self.layout.chains))
+        self._create_index(self.layout.draws)
+        for dim, names in labels.items():
+            if names is not None:
+                self._create_coordinate(f"{POSTERIOR}/{dim}", names)
+
+    def _create_index(self, draws: int) -> None:
+        for group in (POSTERIOR, STATS):
+            self._create_coordinate(f"{group}/draw", np.arange(draws))
+
+    def _create(self, path: str, spec: Spec) -> None:
+        from zarr.codecs import BytesCodec, Crc32cCodec
+
+        self._root.create_array(
+            path,
+            shape=spec.shape,
+            dtype=spec.dtype,
+            chunks=spec.chunks,
+            dimension_names=spec.dims,
+            serializer=BytesCodec(),
+            compressors=[Crc32cCodec()],
+            fill_value=np.nan if spec.dtype.startswith("float") else np.dtype(spec.dtype).type(0),
+            config={"write_empty_chunks": True},
+        )
+
+    def _create_coordinate(self, path: str, values: NDArray[Any]) -> None:
+        from zarr.codecs import Crc32cCodec
+
+        text = values.dtype.kind == "U"
+        self._root.create_array(
+            path,
+            shape=values.shape,
+            dtype="string" if text else "int64",
+            chunks=(max(1, len(values)),),
+            dimension_names=(path.split("/")[1],),
+            compressors=[Crc32cCodec()],
+            config={"write_empty_chunks": True},
+            overwrite=True,
+        )[...] = values.astype(_string_type()) if text else values
+
+
+def _string_type() -> Any:
+    types: Any = getattr(np, "dtypes", None)
+    return types.StringDType() if hasattr(types, "StringDType") else object
+
+
+def damaged(path: Path, why: object) -> DataError:
+    """Return the error for a store that cannot be read."""
+    return DataError(f"{path} is not a psgld store, or is damaged: {' '.join(str(why).split())[:300]}")
+
+
+def cannot_write(path: Path, error: OSError) -> DataError:
+    """Return the error for a store that cannot be written."""
+    return DataError(f"cannot write {path}: {error.strerror or error}")

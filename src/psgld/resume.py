@@ -1,0 +1,173 @@
+"""A store for a run: made anew, or that of the same run, to go on with."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import warnings
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from .chains import Work
+from .errors import DataError, PsgldWarning, SamplingError
+from .posterior import describe
+from .record import Layout, Saver, Store
+from .record.files import DAMAGE, read_arrays
+from .record.layout import TRACKED
+from .record.store import damaged
+
+STORE_DTYPES = ("float16", "float32", "float64")
+
+
+def open_saver(path: str | PathLike[str], work: Work, keys: list[int], resume: bool, every: float) -> Saver:
+    """Return what saves a run to a store; with `resume`, go on with the store that is there, if there is one."""
+    where = Path(path)
+    header, identity = _header(work, keys), _run_identity(work, keys)
+    if where.exists() and not resume:
+        raise DataError(
+            f"{where} is already there; use resume=True (--resume) to go on with it, delete it, or give another name"
+        )
+    if where.exists():
+        store = _reopen(where, identity, work.plan.draws)
+    else:
+        _check_room(where, header, work)
+        data = work.setup.data
+        labels = {"row": data.row_labels, "column": data.col_labels}
+        store = Store.create(where, {**header, "run": identity}, labels)
+        store.lock()
+        if work.pairs is not None:
+            for name, values in zip(("rows", "cols"), work.pairs, strict=True):
+                store.write_all(f"{TRACKED}/{name}", values)
+    return Saver(store, every)
+
+
+def keys_in(path: str | PathLike[str]) -> list[int]:
+    """Return the keys of the chains of a store: its seed, as it were."""
+    store = Store.open(Path(path))
+    try:
+        return [int(key) for key in store.header["settings"]["keys"]]
+    except DAMAGE as error:
+        raise damaged(store.path, error) from error
+
+
+def check_options(store: Any, resume: Any, every: Any, dtype: Any) -> None:
+    """Raise SamplingError if the options of a store make no sense."""
+    number = isinstance(every, int | float | np.number) and not isinstance(every, bool)
+    if not number or not every >= 0:
+        raise SamplingError(f"checkpoint_every must be a number of seconds >= 0, got {every!r}")
+    if dtype is not None and dtype not in STORE_DTYPES:
+        raise SamplingError(f"store_dtype must be one of {', '.join(STORE_DTYPES)}, got {dtype!r}")
+    if store is None and (resume or dtype is not None):
+        raise SamplingError("resume and store_dtype need a store: give store='run.zarr'")
+    if store is not None and Path(store).suffix != ".zarr":
+        raise SamplingError(f"the name of a store must end in .zarr, got {str(store)!r}")
+
+
+def _reopen(path: Path, identity: dict[str, Any], draws: int) -> Store:
+    """Open the store of a run that is to go on, after making sure that it is the same run."""
+    store = Store.open(path, "r+")
+    stored = store.header.get("run")
+    if stored is None:
+        raise DataError(f"{path} was saved after its run and has no checkpoints; it cannot be resumed")
+    differences = list(_differences(stored, identity))
+    for name in ("version", "instruction set"):
+        if stored.get(name) != identity[name]:
+            warnings.warn(
+                f"{path}: {name} {stored.get(name)} in the store, {identity[name]} now: the run goes on, but not "
+                "bit for bit as it would have",
+                PsgldWarning,
+                stacklevel=4,
+            )
+    if differences:
+        raise DataError(
+            f"{path} is of another run: {'; '.join(differences[:3])}; resume with the same data and settings, or "
+            "give another name"
+        )
+    store.lock()
+    try:
+        kept = max((_kept(store, c) for c in range(store.layout.chains)), default=0)
+        if kept > draws:
+            raise DataError(f"{path} holds {kept} draws a chain already, {draws} asked for; ask for more")
+        for left in path.rglob("*.partial"):  # by a run that was killed
+            left.unlink(missing_ok=True)
+        store.resize(draws)
+    except BaseException:
+        store.unlock()
+        raise
+    return store
+
+
+def _kept(store: Store, chain: int) -> int:
+    path = store.checkpoint(chain)
+    try:
+        return int(read_arrays(path, ["kept"])["kept"]) if path.exists() else 0
+    except DAMAGE as error:
+        raise damaged(path, error) from error
+
+
+def _header(work: Work, keys: list[int]) -> dict[str, Any]:
+    setup, plan, room = work.setup, work.plan, work.room
+    dtype = (work.precision or str(room.W.dtype)) if room.W.shape[1] else None
+    pairs = 0 if work.pairs is None else len(work.pairs[0])
+    data = setup.data
+    return {
+        "model": setup.model.to_dict(),
+        "shape": list(data.shape),
+        "layout": Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype).to_dict(),
+        "labels": [d for d, x in (("row", data.row_labels), ("column", data.col_labels)) if x is not None],
+        "settings": describe(setup, plan, keys, len(work.probes.values)),
+    }
+
+
+def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
+    """Return all that must be the same for a run to go on, and what should be."""
+    header = _header(work, keys)
+    settings = header["settings"]
+    pairs = None if work.pairs is None else np.stack([np.asarray(p, np.int64) for p in work.pairs])
+    return {
+        "shape": " × ".join(map(str, header["shape"])),
+        "data": work.setup.data.fingerprint()[:16],
+        **header["model"],
+        "sampler": settings["sampler"],
+        **work.setup.describe(),
+        "tune": settings["tune"],
+        "thin": settings["thin"],
+        "chains": len(keys),
+        "seed (keys)": ", ".join(settings["keys"]),
+        "draws of W and H": header["layout"]["dtype"],
+        "track": None if pairs is None else hashlib.sha256(pairs.tobytes()).hexdigest()[:16],
+        "version": settings["version"],
+        "instruction set": _core.instruction_set,
+    }
+
+
+def _differences(stored: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield what differs, in words: "rank 8 in the store, 16 now"."""
+    for name, value in now.items():
+        if name in ("version", "instruction set"):
+            continue
+        was = stored.get(name)
+        if isinstance(value, dict) and isinstance(was, dict):
+            yield from _differences(was, value, f"{prefix}{name} ")
+        elif was != value:
+            yield f"{prefix}{name} {was} in the store, {value} now"
+
+
+def _check_room(path: Path, header: dict[str, Any], work: Work) -> None:
+    """Raise before sampling starts if the disk has no room for the store."""
+    layout = Layout.from_dict(header["layout"])
+    specs = layout.specs(work.setup.model, work.setup.data.shape)
+    needed = sum(spec.nbytes for spec in specs.values())
+    if not path.parent.is_dir():
+        raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
+    free = shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise DataError(
+            f"cannot write {path}: it needs {needed / 2**30:.2f} GiB, {free / 2**30:.2f} GiB are free; "
+            "ask for fewer draws, a smaller rank, or store_dtype='float16'"
+        )

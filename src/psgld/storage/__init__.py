@@ -1,0 +1,29 @@
+"""Posteriors on disk: one file (`.npz`) or a Zarr store (`.zarr`). Opening one cannot run code."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from ..errors import DataError
+from ..posterior import Posterior
+from . import npz, store
+
+
+def save(posterior: Posterior, path: str | PathLike[str]) -> None:
+    """Write a posterior to `path`, all or nothing: a Zarr store if it ends in `.zarr`, else an `.npz` file."""
+    target = Path(path)
+    (store if target.suffix == ".zarr" else npz).save(posterior, target)
+
+
+def load(path: str | PathLike[str]) -> Posterior:
+    """Read a posterior that `Posterior.save` or a run with `store=` wrote, into memory.
+
+    Of a run that goes on, or that was killed, it is the draws up to the last checkpoint, marked as interrupted.
+    """
+    source = Path(path)
+    if source.is_dir():
+        return store.load(source)
+    if not source.is_file():
+        raise DataError(f"no such file: {source}")
+    return npz.load(source)

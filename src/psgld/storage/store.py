@@ -1,0 +1,179 @@
+"""A posterior from a Zarr store, and into one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..posterior import Posterior, Tracked, usable
+from ..record import Draws, Layout, RunningMoments, Store, available_memory
+from ..record.files import read_arrays
+from ..record.layout import POSTERIOR, STATS, TRACKED, WARMUP
+from ..record.store import cannot_write, damaged
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Checkpoint:
+    """What a chain's checkpoint says of its draws; its moments are those of `RunningMoments`."""
+
+    kept: int
+    marks: int
+    divergences: int
+    count: int
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+
+def save(posterior: Posterior, path: Path) -> None:
+    """Write a posterior as a store without checkpoints, all or nothing."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.zarr")
+    if path.exists():
+        raise DataError(f"cannot write {path}: it is already there; delete it or give another name")
+    try:
+        _fill(Store.create(beside, _header(posterior), _labels(posterior)), posterior)
+        os.rename(beside, path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def load(path: Path) -> Posterior:
+    """Read a store into memory: of a run that is not finished, the draws up to the last checkpoint."""
+    store = Store.open(path)
+    try:
+        _check_memory(store)
+        return _posterior(store)
+    except DataError:
+        raise
+    except Exception as error:  # whatever Zarr, NumPy and JSON say of damaged files
+        raise damaged(path, error) from error
+
+
+def _posterior(store: Store) -> Posterior:
+    layout, settings = store.layout, store.header["settings"]
+    points = None
+    kept, marks = [layout.draws] * layout.chains, layout.marks
+    if store.header.get("run") is not None:
+        points = [_checkpoint(store, c) for c in range(layout.chains)]
+        kept = [p.kept for p in points]
+    n, chains = usable(kept)
+    if n == 0:
+        raise DataError(f"{store.path} holds no draws yet: the run was stopped, or still is, in its burn-in")
+    if points is not None:
+        settings = settings | {
+            "divergences": sum(points[c].divergences for c in chains),
+            "interrupted": min(kept) < layout.draws,
+        }
+    return Posterior(
+        _draws(store, chains, n),
+        store.model,
+        store.shape,
+        {name: _stacked(store, f"{STATS}/{name}", chains, n) for name in store.names(STATS)},
+        {name: _stacked(store, f"{WARMUP}/{name}", chains, marks) for name in store.names(WARMUP)},
+        settings,
+        store.labels("row"),
+        store.labels("column"),
+        _tracked(store, None if points is None else [points[c] for c in chains]),
+    )
+
+
+def _checkpoint(store: Store, chain: int) -> _Checkpoint:
+    path = store.checkpoint(chain)
+    nothing = np.zeros(0)
+    if not path.exists():
+        return _Checkpoint(0, 0, 0, 0, nothing, nothing)
+    moments = ["moments/count", "moments/mean", "moments/squares"] if store.layout.pairs else []
+    state = read_arrays(path, ["kept", "marks", "divergences", *moments])
+    kept, marks, divergences = (int(state[name]) for name in ("kept", "marks", "divergences"))
+    if not 0 <= kept <= store.layout.draws or (kept and marks != store.layout.marks):
+        raise ValueError(f"{path.name} says {kept} draws of {store.layout.draws}")
+    if not moments:
+        return _Checkpoint(kept, marks, divergences, 0, nothing, nothing)
+    return _Checkpoint(kept, marks, divergences, *(state[name] for name in moments))  # type: ignore[arg-type]
+
+
+def _draws(store: Store, chains: list[int], n: int) -> Draws:
+    arrays: dict[str, Any] = {
+        name: _stacked(store, f"{POSTERIOR}/{name}", chains, n) for name in store.names(POSTERIOR)
+    }
+    if store.layout.dtype is None:
+        dtype = store.header["settings"]["sampler"].get("dtype", "'float32'").strip("'")
+        for name, rows in zip(("W", "H"), store.shape, strict=True):
+            arrays[name] = np.empty((len(chains), 0, rows, store.model.rank), dtype)
+        if store.model.bias:
+            for name, rows in zip(("row_bias", "col_bias"), store.shape, strict=True):
+                arrays[name] = np.empty((len(chains), 0, rows), dtype)
+    return Draws(**{"row_bias": None, "col_bias": None, **arrays})
+
+
+def _stacked(store: Store, path: str, chains: list[int], n: int) -> NDArray[Any]:
+    first = store.read(path, chains[0], n)
+    out = np.empty((len(chains), *first.shape), first.dtype)
+    out[0] = first
+    for c in range(1, len(chains)):
+        out[c] = store.read(path, chains[c], n)
+    return out
+
+
+def _tracked(store: Store, points: list[_Checkpoint] | None) -> Tracked | None:
+    if not store.layout.pairs:
+        return None
+    rows, cols = (store.read_all(f"{TRACKED}/{name}") for name in ("rows", "cols"))
+    if points is None:
+        return Tracked(rows, cols, *(store.read_all(f"{TRACKED}/{name}") for name in ("mean", "sd")))
+    return Tracked(rows, cols, *RunningMoments.pooled(points))
+
+
+def _check_memory(store: Store) -> None:
+    needed, free = sum(spec.nbytes for spec in store.specs.values()), available_memory()
+    if free is not None and needed > 0.9 * free:
+        raise DataError(
+            f"{store.path} holds {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free; read parts of it by "
+            "xarray.open_zarr(…, group='posterior')"
+        )
+
+
+# -- writing ---------------------------------------------------------------------------------------------------
+
+
+def _labels(posterior: Posterior) -> dict[str, NDArray[Any] | None]:
+    return {"row": posterior.row_labels, "column": posterior.col_labels}
+
+
+def _header(posterior: Posterior) -> dict[str, Any]:
+    draws, tracked = posterior.draws, posterior.tracked
+    chains, n = draws.phi.shape
+    layout = Layout(
+        chains,
+        n,
+        posterior.warmup["lp"].shape[1],
+        0 if tracked is None else len(tracked.rows),
+        str(draws.W.dtype) if draws.W.shape[1] else None,
+    )
+    return {
+        "model": posterior.model.to_dict(),
+        "shape": list(posterior.shape),
+        "layout": layout.to_dict(),
+        "labels": [dim for dim, labels in _labels(posterior).items() if labels is not None],
+        "settings": posterior.settings,
+    }
+
+
+def _fill(store: Store, posterior: Posterior) -> None:
+    tables = {POSTERIOR: vars(posterior.draws), STATS: posterior.sample_stats, WARMUP: posterior.warmup}
+    for group, table in tables.items():
+        for name in store.names(group):
+            for chain in range(store.layout.chains):
+                store.write(f"{group}/{name}", chain, 0, table[name][chain])
+    if posterior.tracked is not None:
+        for name, values in vars(posterior.tracked).items():
+            store.write_all(f"{TRACKED}/{name}", values)
