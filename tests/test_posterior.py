@@ -158,7 +158,7 @@ def test_progress_is_reported(data):
 
 def test_as_many_draws_as_possible_survive_an_interrupt(monkeypatch, data):
     """One chain of three is done, one has few draws, one none: the first is kept whole."""
-    module = sys.modules["psgld.sample"]  # `psgld.sample` itself is the function
+    module = sys.modules["psgld.chains"]
     stops = iter([10**9, 12, 3])
 
     def early(chain, plan, recorder, run=module.run):

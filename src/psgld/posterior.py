@@ -187,7 +187,7 @@ def describe(setup: Any, plan: Plan, keys: list[int], lp_entries: int) -> dict[s
     return {
         "version": __version__,
         "sampler": _describe(setup.settings),
-        **setup.describe(),
+        **{name: _lasting(value) for name, value in setup.describe().items()},
         "tune": plan.tune,
         "draws": plan.draws,
         "thin": plan.thin,
@@ -202,6 +202,10 @@ def _stacked(tables: list[Table], n: int | None) -> Table:
 
 
 def _describe(settings: Any) -> dict[str, str]:
-    # The address of a function is not the same in the next process.
-    values = {name: re.sub(r" at 0x[0-9a-f]+", "", repr(value)) for name, value in vars(settings).items()}
+    values = {name: _lasting(repr(value)) for name, value in vars(settings).items()}
     return {"name": type(settings).__name__} | values
+
+
+def _lasting(value: Any) -> Any:
+    """Return a description without the address of a function, which is another in the next process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", value) if isinstance(value, str) else value

@@ -134,7 +134,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "data": work.setup.data.fingerprint()[:16],
         **header["model"],
         "sampler": settings["sampler"],
-        **work.setup.describe(),
+        **{name: settings[name] for name in work.setup.describe()},
         "tune": settings["tune"],
         "thin": settings["thin"],
         "chains": len(keys),
