@@ -66,7 +66,9 @@ def _guarded(args: Namespace) -> int:
         detail = f": {error}" if str(error) else ""
         say(f"error: not enough memory{detail}; try fewer draws or a smaller rank")
     except KeyboardInterrupt as stop:
-        say(f"interrupted; {stop}; nothing was saved" if str(stop) else "interrupted")
+        zarr = getattr(args, "output", None) is not None and args.output.suffix == ".zarr"
+        saved = "--resume goes on" if zarr else "nothing was saved"
+        say(f"interrupted; {stop}; {saved}" if str(stop) else "interrupted")
         return INTERRUPTED
     return FAILED
 

@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
         "baseline predicts the mean of the test values everywhere: no constant can do better.",
         epilog="Example:\n  psgld evaluate run.npz test.csv --level 0.9",
     )
-    parser.add_argument("run_file", type=Path, metavar="RUN.npz")
+    parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")
     parser.add_argument("test", type=Path, metavar="TEST")
     add_level(parser)
     add_skip_unknown(parser)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+import warnings
 from argparse import Namespace
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from ..data import ABSENT, Observations
-from ..errors import SamplingError
+from ..errors import DataError, PsgldWarning, SamplingError
 from ..labels import DUPLICATES
 from ..metrics import METRICS
 from ..models import LIKELIHOODS, FactorModel, guess
 from ..posterior import Posterior
+from ..resume import STORE_DTYPES
 from ..samplers import SAMPLERS, Sampler
 from .options import INTERRUPTED, Parser, add_columns, add_json, number
 from .output import check_writable, print_json, say, size_of
@@ -29,16 +31,21 @@ def add(commands: Any) -> None:
         help="sample the posterior of a factor model and save it",
         description="Sample the posterior of V ≈ W H. FILE is delimited text (row, column, value; header or\n"
         "not), Parquet, Matrix Market, .npy (dense, NaN = unobserved) or .npz (scipy.sparse).\n"
-        "Ctrl-C stops early and saves the draws made so far.",
+        "Ctrl-C stops early and saves the draws made so far. A RUN.zarr is written while sampling,\n"
+        "and --resume goes on with it, whatever stopped it.",
         epilog="Example:\n  psgld fit ratings.csv -o run.npz --rank 32\n"
+        "  psgld fit ratings.csv -o run.zarr --rank 32 --resume\n"
         "  psgld fit counts.mtx -o run.npz --rank 20 --likelihood poisson --absent zero",
     )
     parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="RUN.npz", help="where to save")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="RUN", help="where to save: RUN.npz or RUN.zarr"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no bar, no notes, no summary")
     add_json(parser)
     _add_model(parser)
     _add_sampling(parser)
+    _add_store(parser)
     add_columns(parser, "row", "col", "value")
     parser.set_defaults(run=run)
 
@@ -87,18 +94,37 @@ def _add_sampling(parser: Parser) -> None:
     group.add_argument("--exchange", type=int, help="iterations between two hops to another shard")
 
 
+def _add_store(parser: Parser) -> None:
+    group = parser.add_argument_group("store (RUN.zarr)")
+    group.add_argument(
+        "--resume", action="store_true", help="go on with RUN.zarr, also with more --draws; or start it"
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        type=float,
+        default=30.0,
+        metavar="S",
+        help="seconds between writes (%(default)g)",
+    )
+    group.add_argument(
+        "--store-dtype", choices=STORE_DTYPES, help="numbers of W and H; float16 halves the store"
+    )
+
+
 def run(args: Namespace) -> int:
     """Read, sample, save, report."""
     from ..engines import Threads
     from ..sample import sample
 
-    check_writable(args.output)
+    store = _store(args)
+    check_writable(args.output, store=bool(store))
     sampler = _sampler(args)
     engine = Threads(args.threads)
     data = Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
     model = _model(args, data)
     numbers = args.chains * args.draws * sum(data.shape) * model.components
-    check_writable(args.output, numbers * (8 if args.dtype == "float64" else 4))
+    if not store:
+        check_writable(args.output, numbers * (8 if args.dtype == "float64" else 4))
     start = time.perf_counter()
     posterior = sample(
         data,
@@ -111,9 +137,15 @@ def run(args: Namespace) -> int:
         chains=args.chains,
         seed=args.seed,
         progress=False if args.quiet else None,
+        **store,
     )
     seconds = time.perf_counter() - start
-    posterior.save(args.output)
+    if "unsaved" in posterior.settings:
+        raise DataError(
+            f"{posterior.settings['unsaved']}; the draws since its last checkpoint are lost; mend that, then --resume"
+        )
+    if not store:
+        posterior.save(args.output)
     _report(args, posterior, seconds)
     return INTERRUPTED if posterior.interrupted else 0
 
@@ -135,6 +167,21 @@ def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def _store(args: Namespace) -> dict[str, Any]:
+    """Return the options of a store, if the output is one."""
+    if args.output.suffix == ".zarr":
+        warnings.filterwarnings("ignore", "cannot write", PsgldWarning)  # said below, as an error
+        return {
+            "store": args.output,
+            "resume": args.resume,
+            "checkpoint_every": args.checkpoint_every,
+            "store_dtype": args.store_dtype,
+        }
+    if args.resume or args.store_dtype:
+        raise DataError(f"--resume and --store-dtype need a store, such as -o run.zarr, got -o {args.output}")
+    return {}
+
+
 def _model(args: Namespace, data: Observations) -> FactorModel:
     """Build the model; what is guessed is said."""
     likelihood, reason = args.likelihood, ""
@@ -151,7 +198,8 @@ def _model(args: Namespace, data: Observations) -> FactorModel:
 def _report(args: Namespace, posterior: Posterior, seconds: float) -> None:
     draws = posterior.draws.phi.shape[1]
     if posterior.interrupted:
-        say(f"interrupted: {posterior.chains} chain(s) × {draws} draws so far saved to {args.output}")
+        more = "; --resume goes on" if args.output.suffix == ".zarr" else ""
+        say(f"interrupted: {posterior.chains} chain(s) × {draws} draws so far saved to {args.output}{more}")
     elif not args.quiet:
         say(f"saved to {args.output} ({size_of(args.output)}) after {seconds:.1f} s")
     if args.json:

@@ -29,9 +29,9 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def check_writable(path: Path, needed: int = 0) -> None:
-    """Raise unless a file of that many bytes can be written there: better now than after the sampling."""
-    if path.is_dir():
+def check_writable(path: Path, needed: int = 0, store: bool = False) -> None:
+    """Raise unless a file (or a store) of that many bytes can be written there: better now than after the sampling."""
+    if path.is_dir() and not store:
         raise DataError(f"cannot write {path}: it is a directory, give the name of a file")
     if not path.parent.is_dir():
         raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
@@ -49,6 +49,7 @@ def check_writable(path: Path, needed: int = 0) -> None:
 
 
 def size_of(path: Path) -> str:
-    """Return the size of a file in words."""
-    size = path.stat().st_size
+    """Return the size of a file, or of all files of a folder, in words."""
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    size = sum(file.stat().st_size for file in files)
     return f"{size / 2**20:.1f} MB" if size >= 2**20 else f"{size / 2**10:.0f} kB"

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         "high, between which a new observation falls with probability --level.",
         epilog="Example:\n  psgld predict run.npz pairs.csv -o predictions.csv --level 0.9",
     )
-    parser.add_argument("run_file", type=Path, metavar="RUN.npz")
+    parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")
     parser.add_argument("pairs", type=Path, metavar="PAIRS")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="where to write (stdout)")
     add_level(parser)

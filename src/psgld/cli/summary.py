@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
         description="Say what was sampled, how, and how it went.",
         epilog="Example:\n  psgld summary run.npz",
     )
-    parser.add_argument("run_file", type=Path, metavar="RUN.npz")
+    parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")
     add_json(parser)
     parser.set_defaults(run=run)
 

@@ -148,6 +148,15 @@ class Store:
         """Return the checkpoint of a chain."""
         return self.checkpoints / f"{chain}.npz"
 
+    def check(self) -> None:
+        """Compare all arrays with what the header promises."""
+        for path, spec in self.specs.items():
+            array = self._array(path)
+            if array.shape != spec.shape:
+                raise damaged(self.path, f"{path} has shape {array.shape}, expected {spec.shape}")
+            if array.dtype != np.dtype(spec.dtype):
+                raise damaged(self.path, f"{path} holds {array.dtype}, expected {spec.dtype}")
+
     def names(self, group: str) -> list[str]:
         """Return the arrays of a group."""
         return [path.split("/")[1] for path in self.specs if path.startswith(f"{group}/")]
@@ -168,21 +177,21 @@ class Store:
     def read(self, path: str, chain: int, n: int) -> NDArray[Any]:
         """Return the first n draws (or rows of a trace) of a chain."""
         for file in self._chunk_files(path, chain, 0, n):
-            if not file.is_file():
-                raise damaged(self.path, f"{file.relative_to(self.path)} is missing")
-        values = np.asarray(self._checked(path)[chain, :n])
+            self._require(file)
+        values = np.asarray(self._array(path)[chain, :n])
         return values.astype(np.float32) if values.dtype == np.float16 else values
 
     def read_all(self, path: str) -> NDArray[Any]:
         """Return an array that is not made of draws."""
-        return np.asarray(self._checked(path)[...])
+        self._require(self.path / path / "c" / "0")
+        return np.asarray(self._array(path)[...])
 
     def labels(self, dim: str) -> NDArray[Any] | None:
         """Return the labels of the rows or the columns."""
         path = f"{POSTERIOR}/{dim}"
         if dim not in self.header["labels"]:
             return None
-        labels = np.asarray(self._root[path][...])
+        labels = self.read_all(path)
         if labels.shape != (self.shape[dim == "column"],):
             raise damaged(self.path, f"{labels.shape} labels of {dim}s")
         return labels if labels.dtype.kind == "i" else np.array([str(x) for x in labels.tolist()])
@@ -193,16 +202,10 @@ class Store:
             self._arrays[path] = self._root[path].with_config({"write_empty_chunks": True})
         return self._arrays[path]
 
-    def _checked(self, path: str) -> Any:
-        """Return an array after comparing it with what the header promises."""
-        array, spec = self._array(path), self.specs[path]
-        same_draws = array.shape[:1] + array.shape[2:] == spec.shape[:1] + spec.shape[2:]
-        # An array may already have grown when a run was killed on its way to the header.
-        if not (array.shape == spec.shape or ("draw" in spec.dims and same_draws)):
-            raise damaged(self.path, f"{path} has shape {array.shape}, expected {spec.shape}")
-        if array.dtype != np.dtype(spec.dtype):
-            raise damaged(self.path, f"{path} holds {array.dtype}, expected {spec.dtype}")
-        return array
+    def _require(self, chunk: Path) -> None:
+        """Raise if a chunk is missing, which Zarr would read as zeros."""
+        if not chunk.is_file():
+            raise damaged(self.path, f"{chunk.relative_to(self.path)} is missing")
 
     def _chunk_files(self, path: str, chain: int, first: int, last: int) -> Iterator[Path]:
         """Return the files that hold some draws of a chain."""

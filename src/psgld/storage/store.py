@@ -51,6 +51,7 @@ def load(path: Path) -> Posterior:
     store = Store.open(path)
     try:
         _check_memory(store)
+        store.check()
         return _posterior(store)
     except DataError:
         raise
