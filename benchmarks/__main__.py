@@ -8,7 +8,19 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import bias, building, busy, dense, family, gibbs, importing, metrics, overhead, sparse
+from . import (
+    bias,
+    building,
+    busy,
+    checkpoints,
+    dense,
+    family,
+    gibbs,
+    importing,
+    metrics,
+    overhead,
+    sparse,
+)
 from .harness import Row, Settings
 
 BENCHMARKS: dict[str, Callable[[Settings], Iterator[Row]]] = {
@@ -22,6 +34,7 @@ BENCHMARKS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "metrics": metrics.run,
     "gibbs": gibbs.run,
     "bias": bias.run,
+    "checkpoints": checkpoints.run,
 }
 
 

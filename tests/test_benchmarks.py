@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.__main__ import BENCHMARKS
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,9 +19,7 @@ def rows(*arguments: str) -> list[str]:
     return done.stdout.splitlines()[1:]
 
 
-@pytest.mark.parametrize(
-    "name", ["import", "dense", "overhead", "busy", "family", "blocks", "sparse", "metrics", "gibbs", "bias"]
-)
+@pytest.mark.parametrize("name", BENCHMARKS)
 def test_prints_rows(name: str) -> None:
     printed = rows(name)
     assert printed

@@ -43,7 +43,7 @@ class RunningMoments:
 
     def state(self) -> dict[str, Any]:
         """Return the moments so far."""
-        return {"count": self.count, "mean": self.mean, "squares": self.squares}
+        return {"count": self.count, "mean": self.mean.copy(), "squares": self.squares.copy()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import DataError
 from .files import DAMAGE, read_arrays, write_arrays
@@ -15,10 +18,26 @@ from .moments import RunningMoments
 from .recorder import Recorder
 from .store import Store, damaged
 
+_GONE = "the store was deleted or moved during the run"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Snapshot:
+    """What is to be written of a chain."""
+
+    rows: list[tuple[str, int, NDArray[Any]]]  # array, first draw, values
+    state: dict[str, Any]
+    written: tuple[int, int]
+    """Draws and rows of the burn-in that are in the store then."""
+
 
 @final
 class Saver:
     """Checkpoints of all chains. Each has its own file and its own draws, so that none waits for another.
+
+    A thread of its own writes, while the chains go on: a draw does not change once it is recorded, and of the rest
+    a copy is taken. So a slow disk costs little time.
 
     A write that fails does not stop the run: the draws are in memory. It is tried again at the next checkpoint, and
     `failure` says what went wrong if the last one failed too.
@@ -30,6 +49,8 @@ class Saver:
         self._written: dict[int, tuple[int, int]] = {}  # rows of the trace and of the burn-in, of each chain
         self._last: dict[int, float] = {}
         self._failures: dict[int, Exception] = {}
+        self._writer = ThreadPoolExecutor(1, "psgld-store")
+        self._pending: dict[int, Future[None]] = {}
 
     @property
     def failure(self) -> str | None:
@@ -65,36 +86,55 @@ class Saver:
         self._written[number] = (kept, marks)
 
     def due(self, recorder: Recorder) -> bool:
-        """Return whether it is time for the next checkpoint of a chain."""
-        return time.monotonic() - self._last[recorder.number] >= self._every
+        """Return whether it is time for the next checkpoint of a chain, and the last one is written."""
+        pending = self._pending.get(recorder.number)
+        late = time.monotonic() - self._last[recorder.number] >= self._every
+        return late and (pending is None or pending.done())
 
     def save(self, recorder: Recorder) -> None:
-        """Write what is new of a chain, then its checkpoint."""
+        """Begin to write what is new of a chain, then its checkpoint."""
         number = recorder.number
-        try:
-            if self._identity is None or _identity(self.store.path) != self._identity:
-                raise FileNotFoundError(2, "the store was deleted or moved during the run")
-            self._save(recorder)
-            self._failures.pop(number, None)
-        except (OSError, ValueError) as error:  # Zarr says ValueError of a chunk that someone has changed
-            self._failures[number] = error
+        if number in self._pending:
+            self._pending[number].result()
+        snapshot = self._snapshot(recorder)
         self._last[number] = time.monotonic()
+        self._pending[number] = self._writer.submit(self._write, number, snapshot)
 
-    def _save(self, recorder: Recorder) -> None:
-        number, store = recorder.number, self.store
-        (kept, marks), state = self._written[number], recorder.state()
-        for name, array in vars(recorder.draws).items():
-            if f"{POSTERIOR}/{name}" in store.specs:
-                store.write(f"{POSTERIOR}/{name}", number, kept, array[number, kept : state["kept"]])
+    def _snapshot(self, recorder: Recorder) -> _Snapshot:
+        number, state = recorder.number, recorder.state()
+        kept, marks = self._written[number]
+        rows = [
+            (f"{POSTERIOR}/{name}", kept, array[number, kept : state["kept"]])
+            for name, array in vars(recorder.draws).items()
+            if f"{POSTERIOR}/{name}" in self.store.specs
+        ]
         for group, trace, first in ((STATS, recorder.trace, kept), (WARMUP, recorder.warmup, marks)):
-            for name, column in vars(trace).items():
-                store.write(f"{group}/{name}", number, first, np.asarray(column[first:]))
+            rows += [(f"{group}/{name}", first, np.asarray(c[first:])) for name, c in vars(trace).items()]
         chain = {f"chain/{name}": value for name, value in recorder.chain.state().items()}
-        write_arrays(store.checkpoint(number), {**state, **chain})
-        self._written[number] = (state["kept"], state["marks"])
+        return _Snapshot(rows, {**state, **chain}, (state["kept"], state["marks"]))
+
+    def _write(self, number: int, snapshot: _Snapshot) -> None:
+        try:
+            if not self._present():
+                raise FileNotFoundError(2, _GONE)
+            for path, first, values in snapshot.rows:
+                self.store.write(path, number, first, values)
+            write_arrays(self.store.checkpoint(number), snapshot.state)
+            self._written[number] = snapshot.written
+            self._failures.pop(number, None)
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+        ) as error:  # the last two by Zarr, if someone else was at the store
+            self._failures[number] = error if self._present() else FileNotFoundError(2, _GONE)
+
+    def _present(self) -> bool:
+        return self._identity is not None and _identity(self.store.path) == self._identity
 
     def finish(self, recorders: list[Recorder]) -> None:
-        """Write what only the whole run tells, and let others have the store."""
+        """Wait until all is written, add what only the whole run tells, and let others have the store."""
+        self._writer.shutdown()
         parts = [r.moments for r in recorders if r.moments is not None]
         try:
             if any(p.count for p in parts) and not self._failures:
@@ -104,6 +144,8 @@ class Saver:
             self._failures[-1] = error
         finally:
             self.store.unlock()
+        for pending in self._pending.values():
+            pending.result()  # an error that has nothing to do with the disk
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -171,7 +171,7 @@ class Chain(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Return all that the chain needs to go on bit for bit from here."""
+        """Return all that the chain needs to go on bit for bit from here; copies, for the chain goes on at once."""
 
     @abstractmethod
     def set_state(self, state: State) -> None:
