@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format bench bench-data docs sanitize clean
+.PHONY: demo test lint format bench bench-data torture docs sanitize clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -33,6 +33,10 @@ bench: .stamp-test
 # Accuracy on real data sets that are not part of the project: DATA=folder with ml-1m.zip and docword.kos.txt.gz
 bench-data: .stamp-test
 	$(BIN)/python -m benchmarks.real_data $(DATA)
+
+# kill -9 at 50 random moments of runs with a store, resume, compare bit for bit.
+torture: .stamp-test
+	$(BIN)/python -m benchmarks.killing
 
 docs: .stamp-docs
 	$(BIN)/mkdocs build --strict --quiet
