@@ -277,7 +277,7 @@ def test_a_disk_that_fails_during_the_run(tmp_path, monkeypatch, code, short_sli
     """The draws are returned, and it is said that they are not in the store; which keeps what it had."""
     store, whole = tmp_path / "run.zarr", draw(dense_counts)
     with pytest.raises(Crash):
-        draw(dense_counts, store=store, checkpoint_every=0.0, progress=crash_after(70))
+        draw(dense_counts, store=store, checkpoint_every=0.0, progress=crash_after(60))
     before = psgld.load(store)
 
     def fail(*_):
@@ -290,6 +290,8 @@ def test_a_disk_that_fails_during_the_run(tmp_path, monkeypatch, code, short_sli
             post = draw(dense_counts, store=store, resume=True)
     assert_same(post, whole)
     assert os.strerror(code) in post.settings["unsaved"]
+    post.save(tmp_path / "elsewhere.zarr")
+    assert_equal(psgld.load(tmp_path / "elsewhere.zarr"), whole)
     assert_same(psgld.load(store), before)
     assert_equal(draw(dense_counts, store=store, resume=True), whole)
 
@@ -367,9 +369,12 @@ def test_a_full_disk(mounted, short_slices):
 
 
 def test_a_read_only_folder(mounted):
+    draw(dense_counts, store=mounted / "old.zarr")
     subprocess.run(["mount", "-o", "remount,ro", str(mounted)], check=True)
-    with pytest.raises(psgld.DataError, match=r"cannot write .*run\.zarr: Read-only file system"):
-        draw(dense_counts, store=mounted / "run.zarr")
+    for name in ("run.zarr", "old.zarr"):
+        with pytest.raises(psgld.DataError, match=r"cannot write .*\.zarr: Read-only file system"):
+            draw(dense_counts, store=mounted / name, resume=True)
+    assert psgld.load(mounted / "old.zarr").draws.phi.shape == (2, 8)
 
 
 def test_no_folder(tmp_path):

@@ -78,7 +78,8 @@ def _start(work: Work, number: int, key: int, engine: Threads) -> Recorder:
 def _finish(work: Work, recorder: Recorder, meter: Meter, interrupt: Interrupt) -> None:
     """Run a chain to the end of the plan, or until someone asks to stop."""
     chain, saver = recorder.chain, work.saver
-    meter.update(chain.iteration, recorder.lp, len(chain.divergences))
+    if chain.iteration:
+        meter.update(chain.iteration, recorder.lp, len(chain.divergences))
     before = recorder.recorded
     for n in run(chain, work.plan, recorder):
         meter.update(n, recorder.lp, len(chain.divergences))

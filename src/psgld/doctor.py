@@ -23,6 +23,7 @@ REQUIRED = ("numpy", "scipy", "tqdm")
 OPTIONAL = {
     "pandas": "data frames",
     "polars": "data frames",
+    "zarr": "stores",
     "pyarrow": "Parquet files",
     "matplotlib": "pictures",
 }

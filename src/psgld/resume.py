@@ -19,7 +19,7 @@ from .posterior import describe
 from .record import Layout, Saver, Store
 from .record.files import DAMAGE, read_arrays
 from .record.layout import TRACKED
-from .record.store import damaged
+from .record.store import cannot_write, damaged
 
 STORE_DTYPES = ("float16", "float32", "float64")
 
@@ -32,18 +32,26 @@ def open_saver(path: str | PathLike[str], work: Work, keys: list[int], resume: b
         raise DataError(
             f"{where} is already there; use resume=True (--resume) to go on with it, delete it, or give another name"
         )
-    if where.exists():
-        store = _reopen(where, identity, work.plan.draws)
-    else:
-        _check_room(where, header, work)
-        data = work.setup.data
-        labels = {"row": data.row_labels, "column": data.col_labels}
-        store = Store.create(where, {**header, "run": identity}, labels)
-        store.lock()
-        if work.pairs is not None:
-            for name, values in zip(("rows", "cols"), work.pairs, strict=True):
-                store.write_all(f"{TRACKED}/{name}", values)
+    try:
+        if where.exists():
+            store = _reopen(where, identity, work.plan.draws)
+        else:
+            _check_room(where, header, work)
+            store = _new(where, {**header, "run": identity}, work)
+    except OSError as error:
+        raise cannot_write(where, error) from error
     return Saver(store, every)
+
+
+def _new(path: Path, header: dict[str, Any], work: Work) -> Store:
+    """Make an empty store."""
+    data = work.setup.data
+    store = Store.create(path, header, {"row": data.row_labels, "column": data.col_labels})
+    store.lock()
+    if work.pairs is not None:
+        for name, values in zip(("rows", "cols"), work.pairs, strict=True):
+            store.write_all(f"{TRACKED}/{name}", values)
+    return store
 
 
 def keys_in(path: str | PathLike[str]) -> list[int]:

@@ -31,9 +31,9 @@ def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDA
         return {name: file[name] for name in (file.files if names is None else names)}
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a small file."""
-    _write(path, lambda file: file.write(content))
+def write_bytes(path: Path, *parts: bytes | memoryview) -> None:
+    """Write a file of these parts."""
+    _write(path, lambda file: file.writelines(parts))
 
 
 def sync(path: Path) -> None:

@@ -98,9 +98,11 @@ class Store:
         self._lock = os.open(self.checkpoints / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             self.unlock()
             raise DataError(f"{self.path} is being written by another run; wait for it, or stop it") from None
+        except OSError:
+            pass  # a file system without locks
 
     def unlock(self) -> None:
         """Let others write."""
@@ -162,13 +164,39 @@ class Store:
         return [path.split("/")[1] for path in self.specs if path.startswith(f"{group}/")]
 
     def write(self, path: str, chain: int, first: int, values: NDArray[Any]) -> None:
-        """Write draws (or rows of a trace) of a chain from `first` on, and have the disk take them in."""
-        if len(values) == 0:
-            return
-        with np.errstate(over="ignore"):
-            self._array(path)[chain, first : first + len(values)] = values
-        for file in self._chunk_files(path, chain, first, first + len(values)):
-            sync(file)
+        """Write draws (or rows of a trace) of a chain from `first` on, and have the disk take them in.
+
+        What the last chunk held beyond them is gone. The chunks are not written by Zarr, which takes several times
+        as long.
+        """
+        several = self._array(path).chunks[1]
+        for k in range(first // several, -(-(first + len(values)) // several)):
+            start = max(first, k * several)
+            self._write_chunks(path, chain, k, start, values[start - first : (k + 1) * several - first])
+
+    def _write_chunks(self, path: str, chain: int, k: int, start: int, values: NDArray[Any]) -> None:
+        """Write the chunks that hold draws of the k-th lot, from `start` on: one for each strip of the rows."""
+        array = self._array(path)
+        size, before = array.chunks[1:], start - k * array.chunks[1]
+        for file, rows in self._strips(path, chain, k):
+            part = values[(slice(None), *rows)]
+            chunk = np.full(size, array.fill_value, array.dtype) if part.shape != size else part
+            if chunk is not part:
+                inside = tuple(slice(n) for n in part.shape[1:])
+                if before:
+                    self._require(file)
+                    chunk[(slice(before), *inside)] = array[(chain, slice(start - before, start), *rows)]
+                with np.errstate(over="ignore"):
+                    chunk[(slice(before, before + len(part)), *inside)] = part
+            _write_chunk(file, chunk, array.dtype)
+
+    def _strips(self, path: str, chain: int, k: int) -> Iterator[tuple[Path, tuple[slice, ...]]]:
+        """Yield the file of each strip of the k-th lot of draws, and its place in a draw."""
+        array = self._array(path)
+        shape, size = array.shape[2:], array.chunks[2:]
+        for at in itertools.product(*(range(-(-n // c)) for n, c in zip(shape, size, strict=True))):
+            rows = tuple(slice(i * c, min(n, (i + 1) * c)) for i, n, c in zip(at, shape, size, strict=True))
+            yield self.path.joinpath(path, "c", str(chain), str(k), *map(str, at)), rows
 
     def write_all(self, path: str, values: NDArray[Any]) -> None:
         """Write an array that is not made of draws."""
@@ -176,8 +204,9 @@ class Store:
 
     def read(self, path: str, chain: int, n: int) -> NDArray[Any]:
         """Return the first n draws (or rows of a trace) of a chain."""
-        for file in self._chunk_files(path, chain, 0, n):
-            self._require(file)
+        for k in range(-(-n // self._array(path).chunks[1])):
+            for file, _ in self._strips(path, chain, k):
+                self._require(file)
         values = np.asarray(self._array(path)[chain, :n])
         return values.astype(np.float32) if values.dtype == np.float16 else values
 
@@ -206,16 +235,6 @@ class Store:
         """Raise if a chunk is missing, which Zarr would read as zeros."""
         if not chunk.is_file():
             raise damaged(self.path, f"{chunk.relative_to(self.path)} is missing")
-
-    def _chunk_files(self, path: str, chain: int, first: int, last: int) -> Iterator[Path]:
-        """Return the files that hold some draws of a chain."""
-        array = self._array(path)
-        if last <= first:
-            return
-        several = array.chunks[1]
-        strips = [range(-(-n // c)) for n, c in zip(array.shape[2:], array.chunks[2:], strict=True)]
-        for at in itertools.product(range(first // several, (last - 1) // several + 1), *strips):
-            yield self.path.joinpath(path, "c", str(chain), *map(str, at))
 
     # -- creation ----------------------------------------------------------------------------------------
 
@@ -262,6 +281,17 @@ class Store:
             config={"write_empty_chunks": True},
             overwrite=True,
         )[...] = values.astype(_string_type()) if text else values
+
+
+def _write_chunk(file: Path, chunk: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Write a chunk as the codecs `bytes` and `crc32c` say: little-endian numbers, then their checksum."""
+    import google_crc32c
+
+    with np.errstate(over="ignore"):
+        plain = np.ascontiguousarray(chunk, dtype.newbyteorder("<"))
+    content: Any = plain.reshape(-1).view(np.uint8)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(file, content, google_crc32c.value(content).to_bytes(4, "little"))
 
 
 def _string_type() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from . import npz, store
 def save(posterior: Posterior, path: str | PathLike[str]) -> None:
     """Write a posterior to `path`, all or nothing: a Zarr store if it ends in `.zarr`, else an `.npz` file."""
     target = Path(path)
-    (store if target.suffix == ".zarr" else npz).save(posterior, target)
+    # What is saved here is no longer what a failing disk kept out of a store.
+    settings = {name: value for name, value in posterior.settings.items() if name != "unsaved"}
+    (store if target.suffix == ".zarr" else npz).save(replace(posterior, settings=settings), target)
 
 
 def load(path: str | PathLike[str]) -> Posterior:
