@@ -63,9 +63,9 @@ def differing(one: psgld.Posterior, whole: psgld.Posterior) -> list[str]:
             if array is None:
                 continue
             if chains is None:  # some chains have no draws yet: each must be one of the whole run
-                same = all(any(np.array_equal(a, b[:n]) for b in other[name]) for a in array)
+                same = all(any(np.array_equal(a, b[:n], equal_nan=True) for b in other[name]) for a in array)
             else:
-                same = np.array_equal(array, other[name][:, :n])
+                same = np.array_equal(array, other[name][:, :n], equal_nan=True)
             if not same:
                 wrong.append(name)
     return wrong

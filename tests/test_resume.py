@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_threads import CASES, assert_same, dense_counts, ratings
+from test_threads import CASES, assert_same, dense_counts, large_dense_counts, ratings
 
 import psgld
 from psgld import PSGLD, FactorModel, Threads
@@ -72,7 +72,11 @@ def assert_equal(one, other):
     assert one.settings == other.settings
 
 
-@pytest.mark.parametrize("case", CASES)
+def exact():
+    return *dense_counts()[:2], psgld.Gibbs()
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c is not large_dense_counts] + [exact])
 def test_crashes(case, tmp_path, short_slices):
     """Again and again, on other numbers of threads, until it is done."""
     store, whole = tmp_path / "run.zarr", draw(case)
