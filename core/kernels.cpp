@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dense_block.hpp"
+#include "score_tile.hpp"
 #include "sparse_block.hpp"
 #include "step.hpp"
 #include "subsample.hpp"
@@ -204,8 +205,19 @@ void column_sums(const T* x, const T* counts, int64_t rows, int stride, int comp
 template <class T>
 const Kernels<T>& table() {
   static const Kernels<T> kernels{
-      PSGLD_NAME(PSGLD_ISA), make_scratch, free_scratch, partial_size<T>, outer_rows<T>, inner_rows<T>,
-      subsample<T>,          noise,        dots<T>,      log_kernel<T>,   column_sums<T>};
+      .name = PSGLD_NAME(PSGLD_ISA),
+      .make_scratch = make_scratch,
+      .free_scratch = free_scratch,
+      .partial_size = partial_size<T>,
+      .outer_rows = outer_rows<T>,
+      .inner_rows = inner_rows<T>,
+      .subsample = subsample<T>,
+      .noise = noise,
+      .dots = dots<T>,
+      .log_kernel = log_kernel<T>,
+      .column_sums = column_sums<T>,
+      .scores = scores<T>,
+  };
   return kernels;
 }
 template const Kernels<float>& table<float>();

@@ -74,6 +74,24 @@ struct Strip {
   T* sum;                  // where the passes that do not move anything add up
 };
 
+// Running sums of mu over the draws, at some rows and a stretch of columns (score_tile.hpp).
+enum class ScoreKind : int { mean, sd, above };
+
+template <class T>
+struct ScoreTile {
+  int64_t draws, rows, columns;
+  int components;
+  const T *w, *h;                // draws x rows x components, draws x columns x components
+  const T *row_bias, *col_bias;  // draws x rows, draws x columns; or null
+  const double* offset;          // one a draw
+  const int64_t* row_ids;
+  int n_rows;
+  int64_t first_column;
+  int n_columns;
+  ScoreKind kind;
+  T threshold;
+};
+
 struct Scratch;  // of one thread; private to the kernels
 
 template <class T>
@@ -102,6 +120,8 @@ struct Kernels {
   // Column sums of x, of x^2, and of x^2 weighted by the counts.
   void (*column_sums)(const T* x, const T* counts, int64_t rows, int stride, int components, double* sum,
                       double* squares, double* weighted);
+  // The mean of mu over the draws, and its sd or the share above the threshold: rows `columns` apart.
+  void (*scores)(const ScoreTile<T>&, T* mean, T* second);
 };
 
 template <class T>

@@ -13,6 +13,7 @@ using namespace psgld;
 
 void bind_data(nb::module_& m);
 void bind_gibbs(nb::module_& m);
+void bind_predict(nb::module_& m);
 
 namespace {
 
@@ -327,4 +328,5 @@ NB_MODULE(_core, m) {
   bind_precision<double>(m, "Grid64", "Chain64");
   bind_data(m);
   bind_gibbs(m);
+  bind_predict(m);
 }

@@ -107,6 +107,70 @@ class _Gibbs:
 class Gibbs32(_Gibbs): ...
 class Gibbs64(_Gibbs): ...
 
+class _Draws:
+    def __init__(
+        self, W: _Float, H: _Float, row_bias: _Float | None, col_bias: _Float | None, offset: _F64, phi: _F64
+    ) -> None: ...
+    def moments(
+        self, pool: Pool, rows: _I64, cols: _I64, beta: float, floor: float, out: _F64
+    ) -> None: ...
+    def values(
+        self,
+        pool: Pool,
+        rows: _I64,
+        cols: _I64,
+        fresh: bool,
+        beta: float,
+        floor: float,
+        seed: int,
+        out: _F64,
+    ) -> None: ...
+    def quantiles(
+        self,
+        pool: Pool,
+        rows: _I64,
+        cols: _I64,
+        fresh: bool,
+        beta: float,
+        floor: float,
+        seed: int,
+        probabilities: _F64,
+        out: _F64,
+    ) -> None: ...
+    def share_above(self, pool: Pool, rows: _I64, cols: _I64, threshold: _F64, out: _F64) -> None: ...
+    def scores(
+        self, pool: Pool, rows: _I64, kind: int, threshold: float, mean: _Float, second: _Float | None
+    ) -> None: ...
+
+class Draws32(_Draws): ...
+class Draws64(_Draws): ...
+
+def best(
+    pool: Pool,
+    first: _Float,
+    second: _Float | None,
+    start: _I64,
+    seen: NDArray[np.int32],
+    allowed: NDArray[np.bool_],
+    out: _I64,
+) -> None: ...
+def fold_in(
+    pool: Pool,
+    h: _Float,
+    phi: _F64,
+    linear: _F64,
+    quadratic: _F64,
+    inverse: float,
+    beta: float,
+    floor: float,
+    start: _I64,
+    index: NDArray[np.int32],
+    value: _F64,
+    zeros: bool,
+    sweeps: int,
+    seed: int,
+    out: _Float,
+) -> None: ...
 def dots(x: _Float, y: _Float, i: _I64, j: _I64, out: _Float) -> None: ...
 def canonical_csr(
     rows: NDArray[Any], cols: NDArray[Any], values: _Float, n_rows: int, n_cols: int, duplicates: int = 0

@@ -1,20 +1,53 @@
-"""Predictions: the posterior of μ_ij = Σ_k w_ik h_kj (+ biases), and of a new observation, at given pairs."""
+"""Predictions: the posterior of μ_ij = Σ_k w_ik h_kj (+ biases), and of a new observation, at given pairs.
+
+The core goes through the pairs in blocks and through the draws one by one: pairs × draws are held only if the draws
+themselves are asked for. Every pair is on its own, and so is the randomness of its new observations, which hangs on
+(seed, row, column, draw): the same bits in any order, in one piece or in many, on any number of threads.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from .engines.threads import available_cores
 from .errors import DataError, SamplingError
 from .models import Tweedie
+from .models.survival import survival
 from .record import Draws
 
-_CHUNK = 4_000_000
-"""Values of μ held at a time."""
+_CHUNK = 2_000_000
+"""Values of μ held at a time, where they are not asked for."""
+
+Floats = NDArray[np.float64]
+
+
+def new_pool() -> _core.Pool:
+    """Return threads for one call: they sleep when idle and end with it."""
+    return _core.Pool(available_cores())
+
+
+def held(draws: Draws) -> Any:
+    """Return the draws of all chains as the core takes them, (S, I, K) and so on; without copying if it can."""
+    if draws.W.shape[1] == 0:
+        raise SamplingError(
+            "no draws of W and H were kept (keep=False); use posterior.tracked, or keep=True"
+        )
+    dtype = np.float64 if draws.W.dtype == np.float64 else np.float32
+
+    def flat(a: Any, kind: Any = dtype) -> NDArray[Any]:
+        return np.ascontiguousarray(a, kind).reshape(-1, *a.shape[2:])
+
+    make = _core.Draws64 if dtype == np.float64 else _core.Draws32
+    biases = (None if b is None else flat(b) for b in (draws.row_bias, draws.col_bias))
+    return make(
+        flat(draws.W), flat(draws.H), *biases, flat(draws.offset, np.float64), flat(draws.phi, np.float64)
+    )
 
 
 @final
@@ -23,6 +56,7 @@ class Prediction:
 
     Attributes
     ----------
+    rows, cols : indices of the pairs, shape (n,).
     mean, sd : posterior mean and standard deviation of μ, shape (n,).
     draws : draws of μ, shape (S, n).
     new_sd : standard deviation of a new observation (of μ and of the noise together).
@@ -36,58 +70,80 @@ class Prediction:
         cols: NDArray[np.int64],
         seed: int = 0,
     ) -> None:
-        if draws.W.shape[1] == 0:
-            raise SamplingError(
-                "no draws of W and H were kept (keep=False); use posterior.tracked, or keep=True"
-            )
-        self.rows, self.cols = rows, cols
-        self._draws, self._likelihood, self._seed = draws, likelihood, seed
+        self._core = held(draws)
+        self.rows, self.cols = (np.ascontiguousarray(a, np.int64) for a in (rows, cols))
+        self._draws, self._likelihood, self._seed = draws, likelihood, _check_seed(seed)
+        self._floor = float(np.finfo(draws.W.dtype).tiny)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @cached_property
-    def _moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        mean, sd, noise = np.empty((3, len(self)))
-        for at, mu, phi in self._chunks():
-            mean[at] = mu.mean(axis=0)
-            sd[at] = mu.std(axis=0, ddof=1) if len(mu) > 1 else 0.0
-            noise[at] = self._likelihood.variance(self._allowed(mu), phi).mean(axis=0)
-        return mean, sd, noise
+    def _moments(self) -> Floats:
+        out = np.empty((2, len(self)))
+        self._core.moments(new_pool(), self.rows, self.cols, self._likelihood.beta, self._floor, out)
+        return out
 
     @property
-    def mean(self) -> NDArray[np.float64]:
-        """Posterior mean of μ."""
+    def mean(self) -> Floats:
+        """Posterior mean of μ, and of a new observation."""
         return self._moments[0]
 
     @property
-    def sd(self) -> NDArray[np.float64]:
+    def sd(self) -> Floats:
         """Posterior standard deviation of μ."""
         return self._moments[1]
 
-    @property
-    def new_sd(self) -> NDArray[np.float64]:
-        """Standard deviation of a new observation."""
-        return np.asarray(np.sqrt(self._moments[1] ** 2 + self._moments[2]))
+    @cached_property
+    def new_sd(self) -> Floats:
+        """Standard deviation of a new observation: sqrt(Var μ + E[φ μ^{2-β}])."""
+        out = np.empty((3, len(self)))
+        self._core.moments(new_pool(), self.rows, self.cols, self._likelihood.beta, self._floor, out)
+        return np.asarray(np.sqrt(out[1] ** 2 + out[2]))
 
     @cached_property
-    def draws(self) -> NDArray[Any]:
+    def draws(self) -> Floats:
         """Draws of μ, shape (S, n)."""
-        return np.concatenate([mu for _, mu, _ in self._chunks()], axis=1)
+        return self._values(slice(None), fresh=False)
 
-    def new_draws(self) -> NDArray[np.float64]:
+    def new_draws(self) -> Floats:
         """Return draws of a new observation at each pair, shape (S, n)."""
-        return np.concatenate([v for _, v in self._new_chunks()], axis=1)
+        return self._new_values(slice(None))
 
-    def interval(self, level: float = 0.9) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
         """Return (low, high) between which a new observation falls with the given probability."""
-        return self._interval(level, ((at, v) for at, v in self._new_chunks()))
+        low, high = self.quantiles(_ends(level))
+        return low, high
 
-    def mean_interval(self, level: float = 0.9) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def mean_interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
         """Return (low, high) between which μ lies with the given probability."""
-        return self._interval(level, ((at, mu) for at, mu, _ in self._chunks()))
+        low, high = self.mean_quantiles(_ends(level))
+        return low, high
 
-    def log_density(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def quantiles(self, probabilities: ArrayLike) -> Floats:
+        """Return quantiles of a new observation, shape (len(probabilities), n)."""
+        return self._quantiles(probabilities, fresh=True)
+
+    def mean_quantiles(self, probabilities: ArrayLike) -> Floats:
+        """Return quantiles of μ, shape (len(probabilities), n)."""
+        return self._quantiles(probabilities, fresh=False)
+
+    def exceeds(self, value: ArrayLike) -> Floats:
+        """Return P(v > value) of a new observation v at each pair: the mean over the draws of P(v > value | μ, φ)."""
+        value = self._one_a_pair(value)
+        out = np.empty(len(self))
+        for at, mu, phi in self._chunks():
+            share = survival(value[at], self._allowed(mu), phi, self._likelihood.beta)
+            out[at] = (self._new_values(at) > value[at] if share is None else share).mean(axis=0)
+        return out
+
+    def mean_exceeds(self, value: ArrayLike) -> Floats:
+        """Return P(μ > value) at each pair: the share of the draws in which it is."""
+        out = np.empty(len(self))
+        self._core.share_above(new_pool(), self.rows, self.cols, self._one_a_pair(value), out)
+        return out
+
+    def log_density(self, values: ArrayLike) -> Floats:
         """Return log E[p(v | μ, φ)], the log predictive density of a value at each pair."""
         values = np.asarray(values, np.float64)
         if values.shape != self.rows.shape:
@@ -97,43 +153,79 @@ class Prediction:
         out = np.empty(len(self))
         for at, mu, phi in self._chunks():
             logs = self._likelihood.logpdf(values[at], self._allowed(mu), phi)
-            top = np.maximum(
-                logs.max(axis=0), -1e300
-            )  # -inf in every draw stays -inf, without a NaN on the way
+            # -inf in every draw stays -inf, without a NaN on the way.
+            top = np.maximum(logs.max(axis=0), -1e300)
             with np.errstate(divide="ignore"):
                 out[at] = top + np.log(np.exp(logs - top).mean(axis=0))
         return out
 
-    def _interval(self, level: float, chunks: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if not 0 < level < 1:
-            raise DataError(f"level must be between 0 and 1, got {level!r}")
-        low, high = np.empty((2, len(self)))
-        for at, values in chunks:
-            low[at], high[at] = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return low, high
+    # -- pieces ------------------------------------------------------------------------------------------
 
-    def _allowed(self, mu: NDArray[Any]) -> NDArray[Any]:
-        """Keep the mean of a non-negative likelihood away from an exact zero."""
-        return np.maximum(mu, np.finfo(mu.dtype).tiny) if self._likelihood.nonnegative_mean else mu
+    @property
+    def _size(self) -> int:
+        return int(self._draws.phi.size)
 
-    def _new_chunks(self) -> Any:
-        for number, (at, mu, phi) in enumerate(self._chunks()):
-            rng = np.random.default_rng([self._seed, number])
-            yield at, self._likelihood.sample(self._allowed(mu), phi, rng)
+    def _quantiles(self, probabilities: ArrayLike, fresh: bool) -> Floats:
+        p = np.atleast_1d(np.asarray(probabilities, np.float64))
+        if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
+            raise DataError(f"probabilities must lie between 0 and 1, got {probabilities!r}")
+        out = np.empty((len(p), len(self)))
+        if not fresh or self._in_core:
+            beta, floor = self._likelihood.beta, self._floor
+            self._core.quantiles(
+                new_pool(), self.rows, self.cols, fresh, beta, floor, self._seed, np.ascontiguousarray(p), out
+            )
+            return out
+        for at, _, _ in self._chunks():
+            out[:, at] = np.quantile(self._new_values(at), p, axis=0)
+        return out
 
-    def _chunks(self) -> Any:
+    @property
+    def _in_core(self) -> bool:
+        """Whether the core draws new observations of this member."""
+        return self._likelihood.beta >= 0.0 or self._likelihood.beta == -1.0
+
+    def _values(self, at: slice, fresh: bool) -> Floats:
+        rows, cols = self.rows[at], self.cols[at]
+        out = np.empty((self._size, len(rows)))
+        beta, floor = self._likelihood.beta, self._floor
+        self._core.values(new_pool(), rows, cols, fresh, beta, floor, self._seed, out)
+        return out
+
+    def _new_values(self, at: slice) -> Floats:
+        if self._in_core:
+            return self._values(at, fresh=True)
+        mu = self._allowed(self._values(at, fresh=False))
+        phi = self._draws.phi.reshape(-1)
+        for q, (i, j) in enumerate(zip(self.rows[at].tolist(), self.cols[at].tolist(), strict=True)):
+            mu[:, q] = self._likelihood.sample(mu[:, q], phi, np.random.default_rng([self._seed, i, j]))
+        return mu
+
+    def _chunks(self) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield (slice of the pairs, μ of shape (S, pairs), φ of shape (S, 1))."""
-        d = self._draws
-        chains, kept = d.W.shape[:2]
-        phi = d.phi.reshape(-1, 1)
-        size = max(1, _CHUNK // (chains * kept))
-        for first in range(0, max(len(self), 1), size):
+        size = max(1, _CHUNK // self._size)
+        for first in range(0, len(self), size):
             at = slice(first, min(first + size, len(self)))
-            rows, cols = self.rows[at], self.cols[at]
-            mu = np.empty((chains * kept, len(rows)), d.W.dtype)
-            for s in range(chains * kept):
-                c, k = divmod(s, kept)
-                _core.dots(d.W[c, k], d.H[c, k], rows, cols, mu[s])
-                if d.row_bias is not None and d.col_bias is not None:
-                    mu[s] += (d.row_bias[c, k][rows] + d.col_bias[c, k][cols]) + d.offset[c, k]
-            yield at, mu, phi
+            yield at, self._values(at, fresh=False), self._draws.phi.reshape(-1, 1)
+
+    def _allowed(self, mu: Floats) -> Floats:
+        """Keep the mean of a non-negative likelihood away from an exact zero."""
+        return np.maximum(mu, self._floor) if self._likelihood.nonnegative_mean else mu
+
+    def _one_a_pair(self, value: ArrayLike) -> Floats:
+        array = np.asarray(value, np.float64)
+        if array.shape not in ((), self.rows.shape):
+            raise DataError(f"one value, or one a pair ({len(self)}) is needed, got shape {array.shape}")
+        return np.ascontiguousarray(np.broadcast_to(array, self.rows.shape))
+
+
+def _ends(level: float) -> tuple[float, float]:
+    if not 0 < level < 1:
+        raise DataError(f"level must be between 0 and 1, got {level!r}")
+    return (1 - level) / 2, (1 + level) / 2
+
+
+def _check_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise DataError(f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}")
+    return int(seed)
