@@ -12,6 +12,7 @@
 namespace psgld {
 namespace {
 
+constexpr int64_t kPairs = 1 << 14;  // of a block
 constexpr int64_t kScoreRows = 256,
                   kScoreColumns = 256;  // of a tile; its sums stay in the second-level cache
 
@@ -102,7 +103,7 @@ double quantile(double* x, int64_t n, double p) {  // reorders x
 template <class T>
 void moments(Pool& pool, const Draws<T>& d, Index rows, Index columns, double beta, double floor,
              double* mean, double* sd, double* noise) {
-  for_blocks(pool, static_cast<int64_t>(rows.size()), 1 << 15, [&](int64_t first, int64_t n) {
+  for_blocks(pool, static_cast<int64_t>(rows.size()), kPairs, [&](int64_t first, int64_t n) {
     // Around the first draw: nothing cancels when the sd is small beside the mean.
     std::vector<double> mu(n), start(n), sum(n), squares(n), total(noise ? n : 0);
     std::vector<T> scratch(n);
@@ -131,7 +132,7 @@ void moments(Pool& pool, const Draws<T>& d, Index rows, Index columns, double be
 template <class T>
 void values(Pool& pool, const Draws<T>& d, Index rows, Index columns, const Observation& o, double* out) {
   const int64_t pairs = static_cast<int64_t>(rows.size());
-  for_blocks(pool, pairs, 1 << 15, [&](int64_t first, int64_t n) {
+  for_blocks(pool, pairs, kPairs, [&](int64_t first, int64_t n) {
     std::vector<T> scratch(n);
     for (int64_t s = 0; s < d.draws; ++s)
       fill(d, s, rows.data() + first, columns.data() + first, n, o, scratch.data(), out + s * pairs + first);
@@ -142,7 +143,7 @@ template <class T>
 void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const Observation& o,
                std::span<const double> probabilities, double* out) {
   const int64_t pairs = static_cast<int64_t>(rows.size()), draws = d.draws;
-  const int64_t block = std::clamp<int64_t>((1 << 22) / draws, 64, 1 << 15);
+  const int64_t block = std::clamp<int64_t>((1 << 22) / draws, 64, kPairs);
   for_blocks(pool, pairs, block, [&](int64_t first, int64_t n) {
     constexpr int64_t tile = 8;  // pairs that share the cache lines of a draw
     std::vector<double> all(n * draws), sorted(tile * draws);
@@ -164,7 +165,7 @@ void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const O
 template <class T>
 void share_above(Pool& pool, const Draws<T>& d, Index rows, Index columns, const double* threshold,
                  double* out) {
-  for_blocks(pool, static_cast<int64_t>(rows.size()), 1 << 15, [&](int64_t first, int64_t n) {
+  for_blocks(pool, static_cast<int64_t>(rows.size()), kPairs, [&](int64_t first, int64_t n) {
     std::vector<double> mu(n), count(n);
     std::vector<T> scratch(n);
     for (int64_t s = 0; s < d.draws; ++s) {

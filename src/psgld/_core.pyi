@@ -111,9 +111,7 @@ class _Draws:
     def __init__(
         self, W: _Float, H: _Float, row_bias: _Float | None, col_bias: _Float | None, offset: _F64, phi: _F64
     ) -> None: ...
-    def moments(
-        self, pool: Pool, rows: _I64, cols: _I64, beta: float, floor: float, out: _F64
-    ) -> None: ...
+    def moments(self, pool: Pool, rows: _I64, cols: _I64, beta: float, floor: float, out: _F64) -> None: ...
     def values(
         self,
         pool: Pool,

@@ -12,6 +12,7 @@ from .probes import Probes
 from .progress import Meter, ProgressOption
 from .record import Draws, Recorder, Saver
 from .run import Plan, run
+from .start import Start
 
 _SIDE_BY_SIDE = 3e-4
 """Seconds an iteration below which a chain cannot keep several cores busy, but several chains can."""
@@ -27,6 +28,7 @@ class Work:
     room: Draws
     pairs: Any
     probes: Probes
+    begin: Start | None = None
     saver: Saver | None = None
     precision: str | None = None
     """What the draws are rounded to; None leaves them as they are."""
@@ -69,6 +71,8 @@ def run_all(
 def _start(work: Work, number: int, key: int, engine: Threads) -> Recorder:
     """Return a chain with its recorder, at its start or at its checkpoint."""
     chain = work.setup.chain(key, work.probes, engine)
+    if work.begin is not None:
+        work.begin.begin(chain, number)
     recorder = Recorder(chain, number, work.room, work.pairs, work.precision)
     if work.saver is not None:
         work.saver.restore(recorder)

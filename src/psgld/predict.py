@@ -35,15 +35,13 @@ def new_pool() -> _core.Pool:
 def held(draws: Draws) -> Any:
     """Return the draws of all chains as the core takes them, (S, I, K) and so on; without copying if it can."""
     if draws.W.shape[1] == 0:
-        raise SamplingError(
-            "no draws of W and H were kept (keep=False); use posterior.tracked, or keep=True"
-        )
+        raise SamplingError("no draws of W and H were kept (keep=False); use posterior.tracked, or keep=True")
     dtype = np.float64 if draws.W.dtype == np.float64 else np.float32
 
     def flat(a: Any, kind: Any = dtype) -> NDArray[Any]:
         return np.ascontiguousarray(a, kind).reshape(-1, *a.shape[2:])
 
-    make = _core.Draws64 if dtype == np.float64 else _core.Draws32
+    make: Any = _core.Draws64 if dtype == np.float64 else _core.Draws32
     biases = (None if b is None else flat(b) for b in (draws.row_bias, draws.col_bias))
     return make(
         flat(draws.W), flat(draws.H), *biases, flat(draws.offset, np.float64), flat(draws.phi, np.float64)
@@ -87,12 +85,12 @@ class Prediction:
     @property
     def mean(self) -> Floats:
         """Posterior mean of μ, and of a new observation."""
-        return self._moments[0]
+        return np.asarray(self._moments[0])
 
     @property
     def sd(self) -> Floats:
         """Posterior standard deviation of μ."""
-        return self._moments[1]
+        return np.asarray(self._moments[1])
 
     @cached_property
     def new_sd(self) -> Floats:

@@ -23,6 +23,7 @@ from .record import Draws, Recorder
 from .resume import check_options, keys_in, open_saver
 from .run import Plan
 from .samplers import Planned, Sampler, as_sampler
+from .start import Start
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -49,6 +50,7 @@ def sample(
     resume: bool = False,
     checkpoint_every: float = 30.0,
     store_dtype: str | None = None,
+    start: Posterior | None = None,
 ) -> Posterior:
     """Draw from the posterior p(W, H | V) of the factor model v_ij ~ p(· | Σ_k w_ik h_kj).
 
@@ -90,6 +92,9 @@ def sample(
         Seconds between two writes to the store.
     store_dtype
         "float16" halves the store; the draws that are returned are rounded alike.
+    start
+        A posterior of the same model whose last draws the chains start at; rows and columns are matched by label,
+        new ones are folded in. (`Posterior.update` does this with a short `tune`.)
 
     Examples
     --------
@@ -106,7 +111,7 @@ def sample(
     """
     check_options(store, resume, checkpoint_every, store_dtype)
     data = observations(V)
-    model = _model(model, rank, data)
+    model = _model(start.model if model is None and start is not None else model, rank, data)
     sampler = as_sampler(sampler)
     engine = Threads() if engine is None else engine
     _check_kinds(engine, progress)
@@ -120,7 +125,8 @@ def sample(
     probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
     keys = _keys(seed, chains)
     precision = None if store_dtype == sampler.dtype else store_dtype
-    work = Work(setup, plan, room, pairs, probes, precision=precision)
+    begin = None if start is None else Start.of(start, data, model)
+    work = Work(setup, plan, room, pairs, probes, begin, precision=precision)
     if store is None:
         return _posterior(work, keys, engine, progress)
     if seed is None and resume and Path(store).exists():

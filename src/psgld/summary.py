@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .diagnostics import diagnose
+from .errors import SamplingError
+
 
 def summary(posterior: Any) -> str:
     """Return what was sampled, how, and how it went, in a few lines."""
@@ -32,6 +35,8 @@ def summary(posterior: Any) -> str:
     )
     lines.append(f"  step size      {p.sample_stats['step_size'][:, -1].mean():.4g} at the end")
     lines += [f"  {note}" for note in _notes(p, lp, half)]
+    if lp.shape[1] >= 20:
+        lines.append(f"  {_verdict(p)}")
     return "\n".join(lines)
 
 
@@ -64,6 +69,14 @@ def _notes(p: Any, lp: Any, half: int) -> list[str]:
     elif gap > 3.0:
         notes.append("! the chains disagree about the log posterior: give more tune iterations")
     return notes or ["no divergences; the log posterior is level, and the same in all chains"]
+
+
+def _verdict(p: Any) -> str:
+    """Return whether the chains have converged, in one sentence."""
+    try:
+        return str(diagnose(p).verdict)
+    except SamplingError as error:
+        return f"({error})"
 
 
 def _interval(x: Any) -> str:

@@ -133,6 +133,14 @@ class Chain(ABC):
     def advance(self, n: int) -> None:
         """Run n iterations."""
 
+    def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
+        """Start at these factors (all stored components) and hyperparameters, in place of the chain's own start."""
+        self.factors.set_factor(0, W)
+        self.factors.set_factor(1, H)
+        self.hyper = hyper
+        self._sums = None
+        self._apply_hyper()
+
     def settle(self) -> bool:
         """Make sure that the state is sound, going back to the last good one if not. Return whether it was."""
         return True

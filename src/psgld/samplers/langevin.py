@@ -170,6 +170,15 @@ class LangevinChain(Chain):
                 early = self.iteration < _EARLY_CYCLES * cycle
                 self._next_upkeep += cycle * (1 if early else self._upkeep_cycles)
 
+    def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
+        """Start at these factors and hyperparameters."""
+        super().begin(W, H, hyper)
+        self._refresh_metric()
+        if self.setup.model.likelihood.beta == 2.0 and self.setup.model.likelihood.phi is None:
+            self.factors.accumulate(SCORE)
+        self._scale = max(self._typical_mean(), self._data_scale())
+        self._save()
+
     def settle(self) -> bool:
         """Make sure that the state is sound, going back to the last good one if not. Return whether it was."""
         if self._typical_mean() <= _RUNAWAY * self._scale:  # False for NaN

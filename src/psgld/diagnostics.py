@@ -1,0 +1,148 @@
+"""Have the chains converged? R-hat and effective sample sizes, of quantities that the symmetries leave alone.
+
+W and H can be permuted, turned and rescaled without changing the fit, so their own R-hat means nothing. Looked at are
+`lp` and μ at a fixed set of cells. The numbers are those of arviz-stats (Vehtari et al. 2021).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import SamplingError
+from .predict import Floats, Prediction
+
+_CELLS = 50
+_LEAST_DRAWS = 10
+_GOOD, _FAIR = 1.01, 1.05
+_ENOUGH = 100.0
+INSTALL = 'pip install "psgld[diagnostics]"'
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """R-hat, bulk and tail effective sample size of each quantity.
+
+    Attributes
+    ----------
+    names : "lp", then "mu[i, j]" for the cells, in indices.
+    rhat, ess_bulk, ess_tail : one number a quantity.
+    """
+
+    names: list[str]
+    rhat: Floats
+    ess_bulk: Floats
+    ess_tail: Floats
+
+    @property
+    def verdict(self) -> str:
+        """One plain sentence."""
+        worst, least = (
+            self._worst(self.rhat, np.argmax),
+            self._worst(np.minimum(self.ess_bulk, self.ess_tail), np.argmin),
+        )
+        if worst is None or least is None:
+            return "cannot tell: the quantities do not vary"
+        rhat, ess = f"largest R-hat {worst[0]:.2f} ({worst[1]})", f"smallest ESS {least[0]:.0f} ({least[1]})"
+        if worst[0] > _FAIR:
+            return f"not converged: {rhat}; give more tune iterations, then more draws"
+        if least[0] < _ENOUGH:
+            return f"no sign of trouble, but few effective draws: {ess}, {rhat}; give more draws, or a larger thin"
+        return f"{'converged' if worst[0] <= _GOOD else 'nearly converged'}: {rhat}, {ess}"
+
+    @property
+    def converged(self) -> bool:
+        """Whether every R-hat is at most 1.05 and every effective sample size at least 100."""
+        return self.verdict.startswith(("converged", "nearly converged"))
+
+    def _worst(self, x: Floats, which: Any) -> tuple[float, str] | None:
+        finite = np.flatnonzero(np.isfinite(x))
+        if not len(finite):
+            return None
+        at = int(finite[which(x[finite])])
+        return float(x[at]), self.names[at]
+
+
+def watched(posterior: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the cells at which μ is looked at: always the same for a matrix of the same shape."""
+    rng = np.random.default_rng(0)
+    rows, cols = posterior.shape
+    return rng.integers(rows, size=_CELLS), rng.integers(cols, size=_CELLS)
+
+
+def diagnose(posterior: Any) -> Diagnostics:
+    """Return R-hat and effective sample sizes of `lp` and of μ at 50 cells (of `lp` alone if no draws were kept)."""
+    try:
+        from arviz_stats.base import array_stats
+    except ImportError:
+        raise SamplingError(f"R-hat and ESS need arviz-stats: {INSTALL}") from None
+    lp = posterior.sample_stats["lp"]
+    if lp.shape[1] < _LEAST_DRAWS:
+        raise SamplingError(f"R-hat and ESS need {_LEAST_DRAWS} draws a chain or more, got {lp.shape[1]}")
+    names, table = ["lp"], [np.asarray(lp, np.float64)]
+    if posterior.draws.W.shape[1]:
+        rows, cols = watched(posterior)
+        mu = Prediction(posterior.draws, posterior.model.likelihood, rows, cols).draws
+        names += [f"mu[{i}, {j}]" for i, j in zip(rows.tolist(), cols.tolist(), strict=True)]
+        table += [column.reshape(lp.shape) for column in mu.T]
+    x = np.stack(table)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of quantities that do not vary: they come out as NaN
+        return Diagnostics(
+            names,
+            np.asarray(array_stats.rhat(x, chain_axis=1, draw_axis=2), np.float64),
+            np.asarray(array_stats.ess(x, chain_axis=1, draw_axis=2, method="bulk"), np.float64),
+            np.asarray(
+                array_stats.ess(x, chain_axis=1, draw_axis=2, method="tail", prob=(0.05, 0.95)), np.float64
+            ),
+        )
+
+
+def to_arviz(posterior: Any) -> Any:
+    """Return an `xarray.DataTree` with the groups posterior and sample_stats, as ArviZ has them."""
+    try:
+        from arviz_base import from_dict
+    except ImportError:
+        raise SamplingError(f"to_arviz needs arviz-base: {INSTALL}") from None
+    d, p = posterior.draws, posterior
+    rows, cols = p.shape
+    variables: dict[str, Any] = {"phi": d.phi, "row_rate": d.row_rate, "col_rate": d.col_rate}
+    dims = {"row_rate": ["stored_component"], "col_rate": ["stored_component"]}
+    coords: dict[str, Any] = {
+        "row": np.arange(rows) if p.row_labels is None else p.row_labels,
+        "col": np.arange(cols) if p.col_labels is None else p.col_labels,
+        "component": np.arange(p.model.rank),
+        "stored_component": np.arange(d.row_rate.shape[-1]),
+    }
+    if d.W.shape[1]:
+        variables |= {"W": d.W, "H": d.H.swapaxes(-1, -2)}
+        dims |= {"W": ["row", "component"], "H": ["component", "col"]}
+        variables["mu"] = _watched_draws(p)
+        dims["mu"] = ["cell"]
+        coords |= dict(zip(("cell",), (np.arange(_CELLS),), strict=True))
+    if d.row_bias is not None and d.col_bias is not None:
+        variables |= {"row_bias": d.row_bias, "col_bias": d.col_bias, "offset": d.offset}
+        dims |= {"row_bias": ["row"], "col_bias": ["col"]}
+    groups = {"posterior": variables, "sample_stats": dict(p.sample_stats)}
+    attributes = {
+        "posterior": {"inference_library": "psgld", "inference_library_version": p.settings["version"]}
+    }
+    tree = from_dict(groups, coords=coords, dims=dims, attrs=attributes)
+    if "mu" in variables:
+        i, j = watched(p)
+        tree["posterior"] = (
+            tree["posterior"]
+            .to_dataset()
+            .assign_coords(cell_row=("cell", coords["row"][i]), cell_col=("cell", coords["col"][j]))
+        )
+    return tree
+
+
+def _watched_draws(p: Any) -> Floats:
+    mu = Prediction(p.draws, p.model.likelihood, *watched(p)).draws
+    return mu.reshape(*p.draws.phi.shape, -1)

@@ -1,0 +1,109 @@
+"""Going on from a posterior when the data has grown: where each chain starts.
+
+A chain starts at the last draw of a chain before: rows and columns that were there keep their factors, new ones are
+folded in, first the rows (given the old columns), then the columns (given all rows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data import Observations, observations
+from .errors import ModelError, SamplingError
+from .fold_in import Entries, Other, draw
+from .labels import LabelArray
+from .models import Hyper
+from .record import Draws
+
+_SWEEPS = 30
+_TUNE_CYCLES, _LEAST_TUNE = 50, 200
+
+
+def update(
+    posterior: Any, V: Any, draws: int | None, tune: int | None, seed: int, more: dict[str, Any]
+) -> Any:
+    """Return a new posterior that goes on from this one; `Posterior.update` says what the arguments are."""
+    from .sample import sample
+    from .samplers import as_sampler
+
+    data = observations(V)
+    if tune is None:
+        tune = max(_LEAST_TUNE, _TUNE_CYCLES * as_sampler(more.get("sampler")).cycle(data))
+    draws = int(posterior.draws.phi.shape[1]) if draws is None else draws
+    more = {"chains": posterior.chains, **more}
+    return sample(data, posterior.model, draws=draws, tune=tune, seed=seed, start=posterior, **more)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The factors that chains start at; chains beyond those there were share them in turn."""
+
+    draws: Draws
+    bias: bool
+
+    @classmethod
+    def of(cls, posterior: Any, data: Observations, model: Any) -> Start:
+        """Take the last draws, and fold in what is new."""
+        if model != posterior.model:
+            raise ModelError(
+                f"start was sampled with {posterior.model!r}, not with {model!r}; give the same model"
+            )
+        if posterior.draws.W.shape[1] == 0:
+            raise SamplingError("start has no draws of W and H (keep=False); sample it with keep=True")
+        last: dict[str, Any] = {n: None if a is None else a[:, -1:] for n, a in vars(posterior.draws).items()}
+        rows = _old(posterior.row_labels, data.row_labels, posterior.shape[0], data.shape[0])
+        cols = _old(posterior.col_labels, data.col_labels, posterior.shape[1], data.shape[1])
+        i, j, v = data.entries(np.arange(data.stored))
+        zeros = data.absent == "zero"
+        grown = _grow(Draws(**last), model, "rows", rows, (i, cols[j], v), zeros)
+        grown = _grow(grown, model, "cols", cols, (j, i, v), zeros)
+        return cls(grown, model.bias)
+
+    def begin(self, chain: Any, number: int) -> None:
+        """Put a chain there."""
+        d, c = self.draws, number % len(self.draws.phi)
+        offset = float(d.offset[c, 0]) - chain.setup.shift if self.bias else float(d.offset[c, 0])
+        hyper = Hyper(d.row_rate[c, 0], d.col_rate[c, 0], offset, float(d.phi[c, 0]))
+        W, H = d.W[c, 0], d.H[c, 0]
+        if d.row_bias is not None and d.col_bias is not None:
+            a, b = d.row_bias[c, 0][:, None], d.col_bias[c, 0][:, None] + W.dtype.type(offset)
+            W, H = np.hstack([W, a, np.ones_like(a)]), np.hstack([H, np.ones_like(b), b])
+        chain.begin(W, H, hyper)
+
+
+def _old(before: LabelArray | None, now: LabelArray | None, old: int, size: int) -> NDArray[np.int64]:
+    """Return where each row was before, -1 if it is new."""
+    if before is None and now is None:
+        return np.where(np.arange(size) < old, np.arange(size), -1)
+    names = np.arange(old) if before is None else before
+    wanted = np.arange(size) if now is None else now
+    if names.dtype.kind != wanted.dtype.kind:
+        names, wanted = names.astype(str), wanted.astype(str)
+    order = np.argsort(names, kind="stable")
+    at = order[np.minimum(np.searchsorted(names, wanted, sorter=order), old - 1)]
+    return np.where(names[at] == wanted, at, -1)
+
+
+def _grow(
+    draws: Draws, model: Any, side: str, old: NDArray[np.int64], entries: tuple[Any, Any, Any], zeros: bool
+) -> Draws:
+    """Return the draws with the rows (or columns) of the data: those that were there, and the new ones folded in."""
+    own, other, v = entries
+    new = np.flatnonzero(old < 0)
+    place = np.cumsum(old < 0) - 1
+    used = (old[own] < 0) & (other >= 0)
+    found = Entries.of(place[own[used]], other[used], v[used], len(new), zeros)
+    name, bias_name = ("W", "row_bias") if side == "rows" else ("H", "col_bias")
+    X, bias = getattr(draws, name)[:, :, old], getattr(draws, bias_name)
+    bias = None if bias is None else bias[:, :, old]
+    if len(new):
+        drawn, drawn_bias = draw(Other.of(draws, model, side), found, 0, _SWEEPS)
+        X[:, 0, new] = drawn
+        if bias is not None:
+            bias[:, 0, new] = drawn_bias
+    return replace(draws, **{name: X, bias_name: bias})
