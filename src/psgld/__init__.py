@@ -28,6 +28,7 @@ from .partition import Assigned, InOrder, Shuffled
 from .posterior import Posterior
 from .predict import Prediction
 from .progress import Progress
+from .recommend import UCB, Mean, Probability, Recommendations, Thompson
 from .sample import sample
 from .samplers import DSGD, DSGLD, LD, PSGLD, SGLD, Gibbs
 from .schedule import Cyclic, Proportional, Reshuffled
@@ -42,6 +43,7 @@ __all__ = [
     "LD",
     "PSGLD",
     "SGLD",
+    "UCB",
     "Assigned",
     "CompoundPoisson",
     "Constant",
@@ -59,6 +61,7 @@ __all__ = [
     "Identity",
     "InOrder",
     "InverseGaussian",
+    "Mean",
     "ModelError",
     "NonNegative",
     "Normal",
@@ -67,14 +70,17 @@ __all__ = [
     "Posterior",
     "Power",
     "Prediction",
+    "Probability",
     "Progress",
     "Proportional",
     "PsgldError",
     "PsgldWarning",
     "RealValued",
+    "Recommendations",
     "Reshuffled",
     "SamplingError",
     "Shuffled",
+    "Thompson",
     "Threads",
     "Tweedie",
     "__version__",

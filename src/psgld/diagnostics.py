@@ -18,7 +18,7 @@ from .predict import Floats, Prediction
 
 _CELLS = 50
 _LEAST_DRAWS = 10
-_GOOD, _FAIR = 1.01, 1.05
+_GOOD, _FAIR, _POOR = 1.01, 1.05, 1.2
 _ENOUGH = 100.0
 INSTALL = 'pip install "psgld[diagnostics]"'
 
@@ -49,10 +49,10 @@ class Diagnostics:
         if worst is None or least is None:
             return "cannot tell: the quantities do not vary"
         rhat, ess = f"largest R-hat {worst[0]:.2f} ({worst[1]})", f"smallest ESS {least[0]:.0f} ({least[1]})"
-        if worst[0] > _FAIR:
-            return f"not converged: {rhat}; give more tune iterations, then more draws"
-        if least[0] < _ENOUGH:
-            return f"no sign of trouble, but few effective draws: {ess}, {rhat}; give more draws, or a larger thin"
+        if worst[0] > _POOR:
+            return f"! not converged: {rhat}, {ess}; give more tune iterations"
+        if worst[0] > _FAIR or least[0] < _ENOUGH:
+            return f"! few effective draws: {ess}, {rhat}; give more draws, or a larger thin"
         return f"{'converged' if worst[0] <= _GOOD else 'nearly converged'}: {rhat}, {ess}"
 
     @property

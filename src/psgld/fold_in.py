@@ -110,7 +110,7 @@ class Other:
         return replace(self, **cut)
 
 
-def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 30) -> Any:
+def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Any:
     """Return a posterior whose rows (or columns) are the new ones; `Posterior.fold_in` says what the arguments are."""
     _check(side, sweeps)
     data, entries = new_entries(posterior, V, side)

@@ -199,7 +199,7 @@ class Posterior:
         """Return the columns most similar to one: the cosine between columns of W H, within each draw, averaged."""
         return similar(self, label, n, "cols")
 
-    def fold_in(self, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 30) -> Posterior:
+    def fold_in(self, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Posterior:
         """Return the posterior of rows (or columns) that were not in the data, w_s ~ p(w | v, H_s) for each draw s.
 
         Parameters

@@ -19,7 +19,7 @@ from .labels import LabelArray
 from .models import Hyper
 from .record import Draws
 
-_SWEEPS = 30
+_SWEEPS = 20
 _TUNE_CYCLES, _LEAST_TUNE = 50, 200
 
 

@@ -15,7 +15,6 @@ def summary(posterior: Any) -> str:
     p, s = posterior, posterior.settings
     rows, cols = p.shape
     lp = p.sample_stats["lp"]
-    half = lp.shape[1] // 2
     lines = [
         f"Posterior of a rank-{p.model.rank} factorisation of a {rows:,} × {cols:,} matrix",
         f"  likelihood     {p.model.likelihood!r}",
@@ -34,9 +33,7 @@ def summary(posterior: Any) -> str:
         + (f" (likelihood from {s['lp_entries']:,} entries)" if s["lp_entries"] < s["entries"] else "")
     )
     lines.append(f"  step size      {p.sample_stats['step_size'][:, -1].mean():.4g} at the end")
-    lines += [f"  {note}" for note in _notes(p, lp, half)]
-    if lp.shape[1] >= 20:
-        lines.append(f"  {_verdict(p)}")
+    lines += [f"  {note}" for note in _notes(p, lp)]
     return "\n".join(lines)
 
 
@@ -50,8 +47,8 @@ def _sampler(settings: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _notes(p: Any, lp: Any, half: int) -> list[str]:
-    """Return what deserves attention, in plain words."""
+def _notes(p: Any, lp: Any) -> list[str]:
+    """Return what deserves attention, in plain words, and whether the chains have converged."""
     notes = []
     if p.divergences:
         notes.append(
@@ -59,24 +56,24 @@ def _notes(p: Any, lp: Any, half: int) -> list[str]:
         )
     if p.interrupted:
         notes.append("! sampling was interrupted: these are the draws made until then")
-    if half < 10:
-        return [*notes, "too few draws to tell whether the log posterior is level"]
+    if lp.shape[1] < 20:
+        return [*notes, "too few draws to tell whether the chains have converged"]
+    try:
+        return [*notes, diagnose(p).verdict]
+    except SamplingError as error:
+        return [*notes, _level(lp), f"({error})"]
+
+
+def _level(lp: Any) -> str:
+    """Return whether the log posterior is level: a look at the halves of the chains, no more."""
+    half = lp.shape[1] // 2
     spread = lp.std(axis=1).mean() + 1e-300
     drift = np.abs(lp[:, half:].mean(axis=1) - lp[:, :half].mean(axis=1)).max() / spread
-    gap = np.ptp(lp.mean(axis=1)) / spread
     if drift > 1.5:
-        notes.append("! the log posterior still drifts: give more tune iterations")
-    elif gap > 3.0:
-        notes.append("! the chains disagree about the log posterior: give more tune iterations")
-    return notes or ["no divergences; the log posterior is level, and the same in all chains"]
-
-
-def _verdict(p: Any) -> str:
-    """Return whether the chains have converged, in one sentence."""
-    try:
-        return str(diagnose(p).verdict)
-    except SamplingError as error:
-        return f"({error})"
+        return "! the log posterior still drifts: give more tune iterations"
+    if np.ptp(lp.mean(axis=1)) / spread > 3.0:
+        return "! the chains disagree about the log posterior: give more tune iterations"
+    return "the log posterior is level, and the same in all chains"
 
 
 def _interval(x: Any) -> str:

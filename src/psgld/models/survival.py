@@ -52,13 +52,16 @@ def _inverse_gaussian(x: Array, mu: Array, phi: Array) -> Array:
 
 
 def _compound_poisson(x: Array, mu: Array, phi: Array, beta: float) -> Array:
-    """Return Σ_n P(N = n) P(the sum of n gamma variables > x)."""
-    from scipy.special import gammaincc, gammaln
+    """Return Σ_n P(N = n) P(the sum of n gamma variables > x); once the latter is 1, the rest is P(N ≥ n)."""
+    from scipy.special import gammainc, gammaincc, gammaln
 
     rate, scale, shape = mu**beta / (phi * beta), phi * (1.0 - beta) * mu ** (1.0 - beta), beta / (1.0 - beta)
-    most, least = float(rate.max(initial=0.0)), float(rate.min(initial=np.inf))
-    first = max(1, int(least - 10.0 * np.sqrt(least))) if x.size else 1
     out = np.zeros(x.shape)
-    for n in range(first, int(most + 10.0 * np.sqrt(most)) + 20):
-        out += np.exp(n * np.log(rate) - rate - gammaln(n + 1.0)) * gammaincc(n * shape, x / scale)
+    left, n = np.arange(x.size), 1
+    while left.size:
+        r = rate[left]
+        above = gammaincc(n * shape, x[left] / scale[left])
+        certain, past = above > 1.0 - 1e-12, n > r + 8.0 * np.sqrt(r) + 20.0
+        out[left] += np.where(certain, gammainc(n, r), above * np.exp(n * np.log(r) - r - gammaln(n + 1.0)))
+        left, n = left[~(certain | past)], n + 1
     return out

@@ -1,0 +1,270 @@
+"""New rows and columns: against closed forms, quadrature, and the rows of a posterior that knows them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import psgld
+from psgld.datasets import ratings, synthetic
+from psgld.fold_in import Entries, Other, draw, gaussian, mode
+from psgld.posterior import Posterior
+from psgld.record import Draws
+
+
+def other(H, phi, rate, prior, beta, draws=1, bias=None, bias_rate=None):
+    """The same fixed other factor in every draw."""
+    H = np.repeat(np.asarray(H, float)[None], draws, axis=0)
+    repeat = None if bias is None else np.repeat(np.asarray(bias, float)[None], draws, axis=0)
+    own = None if bias_rate is None else np.full(draws, bias_rate)
+    return Other(H, repeat, np.full((draws, H.shape[2]), rate), own, np.full(draws, phi), prior, beta)
+
+
+def entries(rows, zeros=False):
+    """Rows as dictionaries from column to value."""
+    i = np.concatenate([np.full(len(r), k) for k, r in enumerate(rows)]).astype(int)
+    j = np.array([c for r in rows for c in r], int)
+    return Entries.of(i, j, np.array([v for r in rows for v in r.values()]), len(rows), zeros)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("pattern", ["whole", "holes"])
+def test_gaussian_rows_have_their_normal_posterior(bias, pattern):
+    rng = np.random.default_rng(0)
+    J, K, S = 12, 3, 20_000
+    H, offset, v = rng.normal(size=(J, K)), rng.normal(size=J) if bias else None, rng.normal(size=J)
+    kept = np.arange(J) if pattern == "whole" else np.array([1, 4, 5, 9])
+    found = entries([{int(j): v[j] for j in kept}])
+    o = other(H, 0.4, 2.0, psgld.Normal(), 2.0, S, offset, 3.0 if bias else None)
+    X, own = gaussian(o, found, seed=1)
+    design = np.hstack([H, np.ones((J, 1))])[kept] if bias else H[kept]
+    rate = np.diag([2.0] * K + [3.0] * bias)
+    cov = np.linalg.inv(design.T @ design / 0.4 + rate)
+    mean = cov @ design.T @ (v - (offset if bias else 0.0))[kept] / 0.4
+    got = np.hstack([X[:, 0], own]) if bias else X[:, 0]
+    np.testing.assert_allclose(got.mean(0), mean, atol=5 * np.sqrt(np.diag(cov).max() / S))
+    np.testing.assert_allclose(np.cov(got.T), cov, atol=0.03 * cov.max())
+    exact, own = gaussian(
+        other(H, 0.4, 2.0, psgld.Normal(), 2.0, 1, offset, 3.0 if bias else None), found, None
+    )
+    np.testing.assert_allclose(np.hstack([exact[0, 0], *(own if bias else [])]), mean, rtol=1e-9)
+
+
+def test_a_whole_row_is_a_row_with_all_its_entries():
+    """The two ways through a Gaussian row agree bit for bit in their noise: one matrix with a hole, one without."""
+    rng = np.random.default_rng(0)
+    o = other(rng.normal(size=(6, 2)), 0.4, 2.0, psgld.Normal(), 2.0, 5)
+    row = dict(enumerate(rng.normal(size=6)))
+    whole, _ = gaussian(o, entries([row, row]), seed=3)
+    holes, _ = gaussian(o, entries([row, {0: 1.0}]), seed=3)
+    np.testing.assert_allclose(whole[:, 0], holes[:, 0], rtol=1e-9)
+
+
+CASES = {  # one component: v | w ~ p(. | w h), w ~ prior
+    "poisson": (psgld.Poisson(), 1.0, psgld.Exponential(), [2.0, 0.0, 5.0]),
+    "poisson, gamma prior": (psgld.Poisson(), 1.0, psgld.GammaPrior(0.5), [2.0, 0.0, 5.0]),
+    "gamma": (psgld.Gamma(), 0.5, psgld.Exponential(), [0.2, 1.0, 3.0]),
+    "compound-poisson": (psgld.CompoundPoisson(0.5), 0.7, psgld.Exponential(), [0.0, 1.0, 3.0]),
+    "inverse-gaussian": (psgld.InverseGaussian(), 0.5, psgld.Exponential(), [0.2, 1.0, 3.0]),
+    "beta -0.5": (psgld.Tweedie(-0.5), 0.5, psgld.GammaPrior(2.0), [0.2, 1.0, 3.0]),
+    "gaussian, non-negative": (psgld.Gaussian(), 0.5, psgld.Exponential(), [-1.0, 0.5, 0.3]),
+    "nothing seen": (psgld.Poisson(), 1.0, psgld.Exponential(), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_component_against_quadrature(case):
+    likelihood, phi, prior, v = CASES[case]
+    h, rate = np.array([0.5, 1.0, 2.0]), 0.8
+    found = entries([dict(enumerate(v))])
+    X, _ = draw(other(h[:, None], phi, rate, prior, likelihood.beta, 20_000), found, seed=2, sweeps=8)
+    w = np.exp(np.linspace(-25, 5, 60_001))
+    log_density = prior.log_density(w, rate) + np.log(w)
+    for a, b in zip(v, h, strict=False):
+        log_density += likelihood.kernel(a, w * b) / phi
+    density = np.exp(log_density - log_density.max())
+    cdf = np.cumsum(density) / density.sum()
+    assert stats.kstest(X[:, 0, 0], lambda x: np.interp(np.log(x), np.log(w), cdf)).pvalue > 1e-3
+
+
+def test_two_components_against_quadrature():
+    """Poisson counts, their zeros listed or left out: the moments of w on a fine grid."""
+    rng = np.random.default_rng(0)
+    H = rng.gamma(0.7, 1.0, (30, 2))
+    v = rng.poisson(H @ [0.8, 0.1])
+    grid = (np.arange(1500) + 0.5) / 1500 * 3.0
+    w = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)
+    logs = -w @ (H.sum(0) + 0.7)
+    for h, x in zip(H, v, strict=True):
+        logs = logs + x * np.log(w @ h)
+    weight = np.exp(logs - logs.max())
+    weight /= weight.sum()
+    mean = np.einsum("ab,abk->k", weight, w)
+    sd = np.sqrt(np.einsum("ab,abk->k", weight, w**2) - mean**2)
+    draws = 8000
+    o = other(H, 1.0, 0.7, psgld.Exponential(), 1.0, draws)
+    for zeros in (False, True):
+        row = {j: float(x) for j, x in enumerate(v) if x > 0 or not zeros}
+        X, _ = draw(o, entries([row], zeros), seed=0, sweeps=30)
+        np.testing.assert_allclose(X[:, 0].mean(0), mean, atol=4 * sd.max() / np.sqrt(draws))
+        np.testing.assert_allclose(X[:, 0].std(0), sd, rtol=0.05)
+
+
+def test_zeros_written_out_are_zeros_left_out():
+    rng = np.random.default_rng(0)
+    H = rng.gamma(1.0, 1.0, (9, 2))
+    o = other(H, 0.8, 1.0, psgld.Exponential(), 0.5, 4)
+    left, out = entries([{2: 1.5}], zeros=True), entries([{j: 1.5 * (j == 2) for j in range(9)}])
+    np.testing.assert_array_equal(draw(o, left, 0, 5)[0], draw(o, out, 0, 5)[0])
+    np.testing.assert_allclose(mode(o, left), mode(o, out))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_mode_is_the_mode(case):
+    likelihood, phi, prior, v = CASES[case]
+    if likelihood.beta == 2.0 or not v:
+        return
+    h, rate = np.array([0.5, 1.0, 2.0]), 0.8
+    o = other(h[:, None], phi, rate, prior, likelihood.beta)
+    found = mode(o, entries([dict(enumerate(v))]))[0, 0]
+    w = np.exp(np.linspace(-10, 5, 100_001))
+    log_density = sum(likelihood.kernel(a, w * b) / phi for a, b in zip(v, h, strict=True))
+    shape = max(getattr(prior, "shape", 1.0), 1.0)
+    log_density = log_density + (shape - 1.0) * np.log(w) - rate * w
+    assert found == pytest.approx(w[np.argmax(log_density)], rel=1e-3)
+
+
+@pytest.mark.parametrize("side", ["rows", "cols"])
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "gamma"])
+def test_rows_that_were_known_come_out_as_they_were(likelihood, side):
+    """Fold in rows of the data itself: μ agrees with the posterior that was sampled with them."""
+    V = np.asarray(synthetic(60, 50, 2, likelihood, seed=2).V.dense)
+    model = psgld.FactorModel(2, likelihood, bias=likelihood == "gaussian")
+    post = psgld.sample(V, model, draws=100, tune=800, thin=5, progress=False)
+    some = np.array([3, 8, 21])
+    new = V[some] if side == "rows" else V[:, some]
+    folded = post.fold_in(new, side)
+    assert isinstance(folded, Posterior)
+    assert folded.shape == ((3, 50) if side == "rows" else (60, 3))
+    got = folded.predict()
+    known = post.predict(some, None) if side == "rows" else post.predict(None, some)
+    assert np.corrcoef(got.mean, known.mean)[0, 1] > 0.99
+    assert np.median(np.abs(got.mean - known.mean) / known.sd) < 0.5
+    assert np.median(got.sd / known.sd) == pytest.approx(1.0, abs=0.15)
+    vectors = post.transform(new, side)
+    assert vectors.shape == (3, 2) and np.isfinite(vectors).all()
+    np.testing.assert_array_equal(vectors, post.transform(new, side))
+    np.testing.assert_allclose(
+        post.transform(new[:1] if side == "rows" else new[:, :1], side), vectors[:1], rtol=1e-4
+    )
+
+
+def test_labels_seeds_and_recommendations():
+    data = ratings(users=80, items=40, entries=1500, seed=1)
+    model = psgld.FactorModel(2, "gaussian", bias=True)
+    post = psgld.sample(data.V, model, draws=30, tune=200, thin=2, progress=False)
+    items = post.col_labels[[5, 9, 30]]
+    new = psgld.Observations.from_chunks(
+        [(np.array(["ann", "ann", "bob"]), items, np.array([5.0, 1.0, 3.0]))]
+    )
+    folded = post.fold_in(new)
+    assert folded.row_labels.tolist() == ["ann", "bob"] and folded.shape == (2, 40)
+    got = folded.recommend(["ann"], n=40, exclude_seen=True)
+    assert not set(items[:2]) & set(got.cols[0]) and np.isnan(got.score[0, 38:]).all()
+    likes, dislikes = folded.predict("ann", items[:2]).mean
+    assert likes > post.predict(None, items[:1]).mean.mean() and dislikes < likes
+    np.testing.assert_array_equal(post.fold_in(new).W, folded.W)
+    assert (post.fold_in(new, seed=1).W != folded.W).all()
+    unknown = psgld.Observations.from_chunks([(np.array(["ann"]), np.array(["x"]), np.ones(1))])
+    with pytest.raises(psgld.DataError, match="unknown column"):
+        post.fold_in(unknown)
+
+
+def test_absent_entries_mean_what_they_meant():
+    from scipy.sparse import csr_array
+
+    counts = csr_array(np.random.default_rng(0).poisson(0.3, (40, 30)))
+    data = psgld.Observations.from_sparse(counts, absent="zero")
+    post = psgld.sample(data, psgld.FactorModel(2, "poisson"), draws=30, tune=200, thin=2, progress=False)
+    row = counts[[4]]
+    np.testing.assert_array_equal(
+        post.fold_in(row).W, post.fold_in(psgld.Observations.from_sparse(row, absent="zero")).W
+    )
+    only = post.fold_in(psgld.Observations.from_sparse(row, absent="unobserved"))
+    assert only.predict().mean.mean() > 2 * post.fold_in(row).predict().mean.mean()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"side": "both"}, "rows"),
+        ({"sweeps": 0}, "sweeps"),
+        ({"V": np.ones((2, 7))}, "7 columns, the posterior 5"),
+        ({"V": -np.ones((2, 5))}, "v >= 0"),
+    ],
+)
+def test_refusals(small, arguments, words):
+    with pytest.raises(psgld.PsgldError, match=words):
+        small.fold_in(**{"V": np.ones((2, 5)), **arguments})
+
+
+@pytest.fixture(scope="module")
+def small():
+    V = np.random.default_rng(0).poisson(4.0, (6, 5))
+    return psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=10, tune=50, thin=1, progress=False)
+
+
+# -- going on ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_update_goes_on_from_where_the_chains_were(likelihood):
+    V = np.asarray(synthetic(80, 60, 2, likelihood, seed=5).V.dense)
+    model = psgld.FactorModel(2, likelihood, bias=likelihood == "gaussian")
+    post = psgld.sample(V[:70, :55], model, draws=40, tune=600, thin=3, progress=False)
+    grown = post.update(V, tune=0, draws=40, thin=1, progress=False)
+    assert grown.shape == (80, 60) and grown.chains == 2
+    fresh = psgld.sample(V, model, draws=40, tune=0, thin=1, progress=False)
+    long = psgld.sample(V, model, draws=40, tune=1500, thin=5, progress=False)
+    level = long.sample_stats["lp"].mean()
+    spread = np.abs(level - fresh.sample_stats["lp"][:, 0].mean())
+    assert np.abs(grown.sample_stats["lp"].mean() - level) < 0.15 * spread
+    assert np.corrcoef(grown.predict().mean, long.predict().mean)[0, 1] > 0.97
+
+
+def test_update_matches_labels():
+    data = ratings(users=60, items=40, entries=1200, seed=1).V
+    rows, cols, values = data.entries(np.arange(data.stored))
+    users, items = data.row_labels[rows], data.col_labels[cols]
+    model = psgld.FactorModel(2, "gaussian", bias=True)
+    early = np.isin(rows, np.arange(5, 60))
+    post = psgld.sample(
+        psgld.Observations.from_chunks([(users[early], items[early], values[early])]),
+        model, draws=30, tune=400, thin=2, progress=False,
+    )  # fmt: skip
+    grown = post.update(data, tune=0, draws=1, thin=1, progress=False)
+    assert grown.row_labels.tolist() == data.row_labels.tolist()
+    at = [post.row_labels.tolist().index(label) for label in data.row_labels[10:20]]
+    # One iteration after the start, the rows are still near the last draw of before.
+    moved = np.abs(grown.W[:, 0, 10:20] - post.W[:, -1][:, at]).mean()
+    assert moved < 0.5 * np.abs(grown.W[:, 0, 10:20]).mean()
+    with pytest.raises(psgld.ModelError, match="same model"):
+        psgld.sample(data, psgld.FactorModel(3, "gaussian"), start=post, progress=False)
+
+
+def test_start_takes_the_draws_as_they_are():
+    """With a step size of nearly nothing, the first draw is the last one of before."""
+    V = np.asarray(synthetic(30, 20, 2, "gaussian", seed=5).V.dense)
+    model = psgld.FactorModel(2, psgld.Gaussian(0.5), psgld.Normal(1.0), psgld.Normal(1.0), bias=True)
+    post = psgld.sample(V, model, draws=5, tune=100, thin=2, progress=False)
+    sampler = psgld.PSGLD(step_size=1e-12, blocks=1)
+    again = psgld.sample(V, start=post, sampler=sampler, draws=1, tune=0, thin=1, chains=3, progress=False)
+    for chain, before in ((0, 0), (1, 1), (2, 0)):
+        np.testing.assert_allclose(again.W[chain, 0], post.W[before, -1], atol=1e-3)
+        np.testing.assert_allclose(again.H[chain, 0], post.H[before, -1], atol=1e-3)
+    empty = replace(
+        post, draws=Draws(**{**vars(post.draws), "W": post.draws.W[:, :0], "H": post.draws.H[:, :0]})
+    )
+    with pytest.raises(psgld.SamplingError, match="keep=True"):
+        empty.update(V)
