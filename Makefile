@@ -33,6 +33,7 @@ bench: .stamp-test
 # Accuracy on real data sets that are not part of the project: DATA=folder with ml-1m.zip and docword.kos.txt.gz
 bench-data: .stamp-test
 	$(BIN)/python -m benchmarks.real_data $(DATA)
+	$(BIN)/python -m benchmarks.coverage $(DATA)
 
 # kill -9 at 50 random moments of runs with a store, resume, compare bit for bit.
 torture: .stamp-test

@@ -19,6 +19,7 @@ from . import (
     importing,
     metrics,
     overhead,
+    predicting,
     sparse,
 )
 from .harness import Row, Settings
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "gibbs": gibbs.run,
     "bias": bias.run,
     "checkpoints": checkpoints.run,
+    "predicting": predicting.run,
 }
 
 

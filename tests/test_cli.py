@@ -307,6 +307,38 @@ def test_damaged_runs(work, tmp_path, capsys):
     fails(capsys, ["summary", tmp_path / "no.npz"], "no such file")
 
 
+# -- recommend
+
+
+def test_recommend_is_the_method(work, capsys, tmp_path):
+    run = str(work / "run.npz")
+    post, seen = psgld.load(run), psgld.Observations.from_file(work / "train.csv")
+    users = post.row_labels[[4, 2]].tolist()
+    assert (
+        main(["recommend", run, *users, "--seen", str(work / "train.csv"), "-n", "3", "--policy", "ucb"]) == 0
+    )
+    lines = list(csv.reader(capsys.readouterr().out.splitlines()))
+    found = post.recommend(users, 3, "ucb", exclude_seen=seen)
+    assert lines[0] == ["row", "rank", "column", "score", "mean", "sd"] and len(lines) == 7
+    assert [line[2] for line in lines[1:]] == found.cols.ravel().tolist()
+    assert float(lines[1][3]) == pytest.approx(found.score[0, 0], rel=1e-5)
+    out = tmp_path / "best.csv"
+    assert main(["recommend", run, "--all", "--policy", "thompson", "-o", str(out)]) == 0
+    assert len(out.read_text().splitlines()) == 1 + 10 * post.shape[0]
+    options = ["--all", "--json", "-n", "1", "--policy", "probability", "--threshold", "3"]
+    assert main(["recommend", run, users[0], *options]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["policy"] == "probability" and 0 <= record["recommendations"]["score"][0] <= 1
+
+
+def test_recommend_refusals(work, capsys):
+    run = work / "run.npz"
+    fails(capsys, ["recommend", run, "nobody", "--all"], "nobody")
+    fails(capsys, ["recommend", run, "--all", "--policy", "probability"], "--threshold")
+    fails(capsys, ["recommend", run, "--all", "-n", "0"], "n must be")
+    fails(capsys, ["recommend", run, "--policy", "best"], "choose from")
+
+
 # -- evaluate, summary, doctor, demo
 
 
@@ -388,7 +420,7 @@ def test_demo_without_matplotlib(tmp_path, capsys, monkeypatch):
 # -- help, version, pipes
 
 
-@pytest.mark.parametrize("command", ["demo", "fit", "predict", "evaluate", "summary", "doctor"])
+@pytest.mark.parametrize("command", ["demo", "fit", "predict", "recommend", "evaluate", "summary", "doctor"])
 def test_each_help_has_an_example(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])

