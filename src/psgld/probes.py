@@ -34,7 +34,11 @@ class Probes:
     def of(cls, data: Observations, entries_between_draws: int) -> Probes:
         """Choose about one entry in 300 of those that are read between two draws, but not too few."""
         number = max(_FEWEST, entries_between_draws // 300)
-        number = data.size if data.size <= 4 * number else number
+        return cls.some(data, data.size if data.size <= 4 * number else number)
+
+    @classmethod
+    def some(cls, data: Observations, number: int) -> Probes:
+        """Choose that many entries, at random but always the same."""
         rows, cols, values = data.sample_entries(number, seed=0)
         order = np.random.default_rng(0).permutation(len(rows))  # so that the first few are a sample too
         return cls(

@@ -20,6 +20,9 @@ from ..models import DispersionMove, FactorModel, FactorStats, Hyper, Moments
 from ..models import hyper as hyperparameters
 from ..probes import Probes
 
+_CLOSED, _SERIES = 10_000, 3_000
+"""Entries from which φ is drawn: where the density has a closed form, and where it is a series."""
+
 State = dict[str, Any]
 """All that a chain needs to go on bit for bit: arrays, numbers, lists of numbers, by name."""
 
@@ -242,9 +245,7 @@ class Chain(ABC):
             model, self.hyper, self.setup.start, self.stats(W), self.stats(H), rng, rss, self.setup.moments.size
         )  # fmt: skip
         if self._dispersion is not None:
-            means = np.maximum(
-                self.probes.means(len(self._dispersion.values)).astype(np.float64), self._floor
-            )
+            means = np.maximum(self._watched.means().astype(np.float64), self._floor)
             phi = self._dispersion(self.hyper.phi, means, rng)
             self.hyper = Hyper(self.hyper.row_rate, self.hyper.col_rate, self.hyper.offset, phi)
         self._apply_hyper()
@@ -253,4 +254,7 @@ class Chain(ABC):
         likelihood = self.setup.model.likelihood
         if likelihood.phi is not None or likelihood.beta == 2.0:
             return None
-        return DispersionMove(likelihood, self.probes.values[:2000], self.setup.start.phi)
+        # φ is known to sqrt(2 / n): with 1,000 entries its error would show in the intervals of new observations.
+        number = _SERIES if 0.0 < likelihood.beta < 1.0 else _CLOSED
+        self._watched = Probes.some(self.setup.data, number).placed(self.factors, self.setup.shift)
+        return DispersionMove(likelihood, self._watched.values, self.setup.start.phi)
