@@ -13,8 +13,8 @@ def survival(x: ArrayLike, mu: ArrayLike, phi: ArrayLike, beta: float) -> Array 
 
     Examples
     --------
-    >>> survival(0, 2.0, 1.0, beta=1.0).round(4)  # a Poisson count of mean 2 is 1 or more: 1 - e^-2
-    array(0.8647)
+    >>> survival([0.0], 2.0, 1.0, beta=1.0).round(4)  # a Poisson count of mean 2 is 1 or more: 1 - e^-2
+    array([0.8647])
     """
     x, mu, phi = np.broadcast_arrays(real(x), real(mu), real(phi))
     if beta == 2.0:
