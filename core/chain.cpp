@@ -61,7 +61,8 @@ Rule<T> Chain<T>::rule(const Factor<T>& f, uint64_t t, double step, double scale
           f.ridge.data(),
           f.tag,
           key,
-          t};
+          t,
+          f.coupling.data()};
 }
 
 template <class T>
@@ -230,6 +231,14 @@ void Chain<T>::sums(const Side<T>& side, const Factor<T>& factor, double* sum, d
     kernels<T>().column_sums(factor.x.data() + first * stride, side.counts.data() + first, side.rows[b],
                              stride, components, sum + at, squares + at, weighted + at);
   }
+}
+
+template <class T>
+void Chain<T>::gram(const Side<T>& side, const Factor<T>& factor, double* sum) const {
+  Worker worker(0);
+  for (int b = 0; b < grid.parts; ++b)
+    kernels<T>().gram(factor.x.data() + static_cast<size_t>(side.first[b]) * stride, side.rows[b], stride,
+                      components, sum, worker.scratch);
 }
 
 template <class T>

@@ -17,6 +17,7 @@ template <class T>
 struct Factor {
   Aligned<T> x, momentum, inverse_bound, sum, saved;
   Aligned<T> linear, quadratic, move, curvature, ridge;
+  Aligned<T> coupling;  // of the components of a row, where its precision is no diagonal
   T inverse = 0;
   uint32_t tag = 0;
 };
@@ -56,6 +57,9 @@ class Chain {
   // Column sums of x, x^2 and count x^2 of every strip: (strips, components) each.
   void sums(const Side<T>& side, const Factor<T>& factor, double* sum, double* squares,
             double* weighted) const;
+
+  // Sum of x x' over the rows, strip by strip: (components, components).
+  void gram(const Side<T>& side, const Factor<T>& factor, double* sum) const;
 
   void save();
   void restore();

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "dense_block.hpp"
+#include "normal_rows.hpp"
+#include "precision.hpp"
 #include "score_tile.hpp"
 #include "sparse_block.hpp"
 #include "step.hpp"
@@ -60,6 +62,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
   }
 
   T* gradient = scratch->gradient.get<T>(static_cast<size_t>(tile) * stride);
+  const T* coupling = pass == Pass::langevin ? scaled_coupling(rule, scratch) : nullptr;
   float* noise = noise_buffer(rule, scratch);
   for (int r = first; r < last; r += tile) {
     const int n = last - r < tile ? last - r : tile;
@@ -77,6 +80,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       zero_apply(likelihood, x, n, stride, inner_zeros, sign, gradient);
     }
     if (pass == Pass::langevin) {
+      if (coupling) couple(coupling, stride, x, padded(n), gradient);
       for (int s = 0; s < n; s += kRowTile)
         step_rows(rule, outer, r + s, n - s < kRowTile ? n - s : kRowTile,
                   gradient + static_cast<size_t>(s) * stride, scratch->pattern, noise);
@@ -105,6 +109,8 @@ void inner_rows(const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
     add_rows(inner.sum, total, static_cast<size_t>(inner.rows) * stride);
     return;
   }
+  if (const T* coupling = scaled_coupling(rule, scratch))
+    couple(coupling, stride, inner.x, padded(inner.rows), total);
   float* noise = noise_buffer(rule, scratch);
   for (int r = 0; r < inner.rows; r += kRowTile)
     step_rows(rule, inner, r, inner.rows - r < kRowTile ? inner.rows - r : kRowTile,
@@ -224,6 +230,9 @@ const Kernels<T>& table() {
       .log_kernel = log_kernel<T>,
       .column_sums = column_sums<T>,
       .scores = scores<T>,
+      .gram = gram<T>,
+      .normal_rows = normal_rows<T>,
+      .residuals = residuals<T>,
   };
   return kernels;
 }

@@ -61,6 +61,7 @@ struct Rule {
   const T *curvature, *ridge;
   uint32_t tag;  // factor, in the noise counter: 0 = W, 1 = H
   uint64_t key, iteration;
+  const T* coupling;  // stride x stride: the precision of whole rows without its diagonal, or none
 };
 
 template <class T>
@@ -90,6 +91,26 @@ struct ScoreTile {
   int n_columns;
   ScoreKind kind;
   T threshold;
+};
+
+// The rows of one factor given the other, in a Gaussian model: x_i ~ N(P_i^-1 b_i, P_i^-1), where
+//   P_i = precision + sum_j y_j y_j' / phi,   b_i = linear + sum_j v_ij y_j / phi
+// over the stored entries of the row; components that do not move are conditioned on.
+template <class T>
+struct NormalRows {
+  int components;
+  const int64_t* start;  // compressed rows
+  const int32_t* index;
+  const T* value;
+  const T* other;           // y, rows x stride, aligned
+  T* x;                     // rows x components
+  const double* precision;  // components x components, symmetric
+  const double* linear;     // components
+  const double* move;       // 0 where x does not move
+  double phi;
+  bool shared;  // `precision` holds the sum over j already: every column is observed in every row
+  uint32_t tag;
+  uint64_t key, iteration;
 };
 
 struct Scratch;  // of one thread; private to the kernels
@@ -122,6 +143,12 @@ struct Kernels {
                       double* squares, double* weighted);
   // The mean of mu over the draws, and its sd or the share above the threshold: rows `columns` apart.
   void (*scores)(const ScoreTile<T>&, T* mean, T* second);
+  // Adds x x' over the rows to sum, components x components.
+  void (*gram)(const T* x, int64_t rows, int64_t x_stride, int components, double* sum, Scratch*);
+  // Draws rows [first, last), at most kRowTile; returns how many had no Cholesky factor and stayed.
+  int (*normal_rows)(const NormalRows<T>&, int64_t first, int64_t last, Scratch*);
+  // The sum of (v - mu)^2 over the stored entries of rows [first, last), or with `zeros` of v^2 - 2 v mu.
+  double (*residuals)(const NormalRows<T>&, bool zeros, int64_t first, int64_t last, Scratch*);
 };
 
 template <class T>

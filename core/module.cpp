@@ -14,6 +14,7 @@ using namespace psgld;
 void bind_data(nb::module_& m);
 void bind_gibbs(nb::module_& m);
 void bind_predict(nb::module_& m);
+void bind_bpmf(nb::module_& m);
 
 namespace {
 
@@ -170,6 +171,18 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              copy_vector(c.factor(which).linear, linear, c.components);
              copy_vector(c.factor(which).quadratic, quadratic, c.components);
            })
+      .def("set_coupling",
+           [](C& c, int which, InMatrix<double> precision) {
+             require(static_cast<int>(precision.shape(0)) == c.components &&
+                         static_cast<int>(precision.shape(1)) == c.components,
+                     "expected components x components");
+             Aligned<T>& to = c.factor(which).coupling;
+             if (!to.data()) to = Aligned<T>(static_cast<size_t>(c.stride) * c.stride);
+             for (int k = 0; k < c.components; ++k)
+               for (int l = 0; l < c.components; ++l)
+                 to[static_cast<size_t>(k) * c.stride + l] =
+                     static_cast<T>(precision.data()[k * c.components + l]);
+           })
       .def("set_move",
            [](C& c, int which, In<double> move) { copy_vector(c.factor(which).move, move, c.components); })
       .def("set_curvature",
@@ -240,6 +253,13 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                    for (size_t k = 0; k < width; ++k)
                      out.data()[(3 * which + s) * width + k] += tables[s * table + b * width + k];
              }
+             return out;
+           })
+      .def("gram",
+           [](C& c, int which) {
+             const size_t width = c.components;
+             auto out = make_array<double>({width, width});
+             c.gram(c.side(which), c.factor(which), out.data());
              return out;
            })
       .def("gather",
@@ -329,4 +349,5 @@ NB_MODULE(_core, m) {
   bind_data(m);
   bind_gibbs(m);
   bind_predict(m);
+  bind_bpmf(m);
 }

@@ -39,7 +39,7 @@ class Buffer {
 // (Everything compiled per level lives in that level's namespace: the linker must never mix two levels.)
 struct ThreadScratch {
   NoisePattern pattern;
-  Buffer noise, gradient, packed, panel, zeros;
+  Buffer noise, gradient, packed, panel, zeros, coupling, matrix;
   Buffer words, bins, start, index, tile_row, value;  // of a subsample
 };
 

@@ -20,6 +20,7 @@ from .models import (
     Gaussian,
     InverseGaussian,
     Normal,
+    NormalWishart,
     Poisson,
     Tweedie,
 )
@@ -30,7 +31,7 @@ from .predict import Prediction
 from .progress import Progress
 from .recommend import UCB, Mean, Probability, Recommendations, Thompson
 from .sample import sample
-from .samplers import DSGD, DSGLD, LD, PSGLD, SGLD, Gibbs
+from .samplers import DSGD, DSGLD, LD, PSGLD, SGLD, BPMFGibbs, Gibbs
 from .schedule import Cyclic, Proportional, Reshuffled
 from .step_size import Constant, Cyclical, Decay, Power
 from .storage import load
@@ -45,6 +46,7 @@ __all__ = [
     "SGLD",
     "UCB",
     "Assigned",
+    "BPMFGibbs",
     "CompoundPoisson",
     "Constant",
     "Cyclic",
@@ -65,6 +67,7 @@ __all__ = [
     "ModelError",
     "NonNegative",
     "Normal",
+    "NormalWishart",
     "Observations",
     "Poisson",
     "Posterior",

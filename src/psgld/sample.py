@@ -68,9 +68,9 @@ def sample(
     draws
         Kept draws per chain.
     tune
-        Iterations of burn-in before the first draw; by default 200 passes over the data (500 sweeps of `Gibbs`).
+        Iterations of burn-in before the first draw; by default 200 passes over the data, or as the sampler says.
     thin
-        Iterations from one draw to the next; by default 2 passes over the data (5 sweeps of `Gibbs`).
+        Iterations from one draw to the next; by default 2 passes over the data, or as the sampler says.
     chains
         Independent chains, run side by side or one after the other, whichever fills the cores.
     seed

@@ -156,6 +156,10 @@ class ThreadedChain:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
         return self.core.sums()
 
+    def gram(self, which: int) -> NDArray[np.float64]:
+        """Return Σxxᵀ over the rows of a factor, (K, K), in a fixed order of the strips."""
+        return self.core.gram(which)
+
     def squared_residuals(self) -> float:
         """Return Σ(v - μ)² as found at the last visit to each block."""
         return self.core.squares()

@@ -17,7 +17,16 @@ from psgld.models.likelihoods import (
     likelihood,
     likelihood_from_dict,
 )
-from psgld.models.priors import PRIORS, Exponential, GammaPrior, Normal, Prior, prior_from_dict
+from psgld.models.normal_wishart import RowNormal
+from psgld.models.priors import (
+    PRIORS,
+    Exponential,
+    GammaPrior,
+    Normal,
+    NormalWishart,
+    Prior,
+    prior_from_dict,
+)
 
 __all__ = [
     "LIKELIHOODS",
@@ -34,8 +43,10 @@ __all__ = [
     "InverseGaussian",
     "Moments",
     "Normal",
+    "NormalWishart",
     "Poisson",
     "Prior",
+    "RowNormal",
     "Tweedie",
     "guess",
     "likelihood",

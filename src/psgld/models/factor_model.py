@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from psgld.errors import ModelError
 from psgld.models.likelihoods import likelihood as as_likelihood
 from psgld.models.likelihoods import likelihood_from_dict
-from psgld.models.priors import Exponential, Normal, Prior, prior_from_dict
+from psgld.models.priors import Exponential, Normal, NormalWishart, Prior, prior_from_dict
 from psgld.models.tweedie import Tweedie
 
 _MAX_RANK = 1000
@@ -65,8 +65,11 @@ class FactorModel:
         row = _like(col_prior, default) if row_prior is None else row_prior
         col = _like(row_prior, default) if col_prior is None else col_prior
         _check_priors(member, row, col, bias)
+        rank = _check_rank(rank)
+        for side, prior in (("row_prior", row), ("col_prior", col)):
+            _check_degrees(side, prior, rank + bool(bias))
         values = {
-            "rank": _check_rank(rank),
+            "rank": rank,
             "likelihood": member,
             "row_prior": row,
             "col_prior": col,
@@ -79,6 +82,11 @@ class FactorModel:
     def nonnegative(self) -> bool:
         """Whether W and H are non-negative."""
         return self.row_prior.nonnegative
+
+    @property
+    def centred(self) -> bool:
+        """Whether the mean of the data is no business of the factors: there are biases, or the model is BPMF."""
+        return self.bias or isinstance(self.row_prior, NormalWishart) or isinstance(self.col_prior, NormalWishart)
 
     @property
     def components(self) -> int:
@@ -128,6 +136,8 @@ def _like(other: Prior | None, default: Prior) -> Prior:
     """Return the default prior of the kind of the other factor's, if that one was given."""
     if not isinstance(other, Prior):
         return default
+    if isinstance(other, NormalWishart):
+        return NormalWishart(other.beta0, other.nu0)
     return Exponential() if other.nonnegative else Normal()
 
 
@@ -148,7 +158,9 @@ def _check_priors(likelihood: Tweedie, row: Prior, col: Prior, bias: bool) -> No
     """Raise ModelError if the likelihood, the priors and the biases do not go together."""
     for side, prior in (("row_prior", row), ("col_prior", col)):
         if not isinstance(prior, Prior):
-            raise ModelError(f"{side} must be Exponential(), GammaPrior() or Normal(), got {prior!r}")
+            raise ModelError(
+                f"{side} must be Exponential(), GammaPrior(), Normal() or NormalWishart(), got {prior!r}"
+            )
         if likelihood.nonnegative_mean and not prior.nonnegative:
             raise ModelError(
                 f"{side} = {prior!r} allows negative means, {likelihood!r} needs means >= 0; "
@@ -163,4 +175,13 @@ def _check_priors(likelihood: Tweedie, row: Prior, col: Prior, bias: bool) -> No
         raise ModelError(
             f"bias = True needs real-valued factors, got {likelihood!r} with row_prior = {row!r}; "
             "use Gaussian() with Normal() priors, or bias=False"
+        )
+
+
+def _check_degrees(side: str, prior: Prior, least: int) -> None:
+    """Raise ModelError if a Wishart distribution has too few degrees of freedom for its number of components."""
+    if isinstance(prior, NormalWishart) and prior.nu0 is not None and prior.nu0 < least:
+        raise ModelError(
+            f"{side}: nu0 must be >= {least}, the number of components (biases included), got {prior.nu0:g}; "
+            "leave nu0 out to have it chosen"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from psgld.models._common import Array, real
 from psgld.models.factor_model import FactorModel
+from psgld.models.normal_wishart import NormalWishart, RowNormal
 from psgld.models.priors import Prior
 
 _LEAST_NOISE = 1e-6
@@ -19,27 +20,57 @@ _LEAST_NOISE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Hyper:
-    """A state of the hyperparameters: rates or precisions (K',) of W and H, global offset, dispersion φ."""
+    """A state of the hyperparameters: rates or precisions (K',) of W and H, global offset, dispersion φ.
+
+    Under a normal–Wishart prior there are also the mean m (K',) and the precision Λ (K', K') of the rows, and the rates
+    are the diagonal of Λ; under other priors they are empty.
+    """
 
     row_rate: Array
     col_rate: Array
     offset: float
     phi: float
+    row_mean: Array = field(default_factory=lambda: np.empty(0))
+    row_precision: Array = field(default_factory=lambda: np.empty((0, 0)))
+    col_mean: Array = field(default_factory=lambda: np.empty(0))
+    col_precision: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def row_normal(self) -> RowNormal | None:
+        """The normal distribution of the rows of W, under a prior that has one."""
+        return RowNormal(self.row_mean, self.row_precision) if self.row_mean.size else None
+
+    @property
+    def col_normal(self) -> RowNormal | None:
+        """The normal distribution of the rows of H, under a prior that has one."""
+        return RowNormal(self.col_mean, self.col_precision) if self.col_mean.size else None
+
+    def with_normals(self, row: RowNormal | None, col: RowNormal | None, model: FactorModel) -> Hyper:
+        """Return the same with these normal distributions of the rows, their precisions and their offset."""
+        out = self
+        if row is not None:
+            rate = np.where(model.row_free, np.diag(row.precision), 1.0)
+            out = replace(out, row_rate=rate, row_mean=row.mean, row_precision=row.precision)
+        if col is not None:
+            rate = np.where(model.col_free, np.diag(col.precision), 1.0)
+            out = replace(out, col_rate=rate, col_mean=col.mean, col_precision=col.precision)
+            if model.bias:
+                out = replace(out, offset=float(col.mean[-1]))
+        return out
 
     def to_dict(self) -> dict[str, object]:
         """Return the state in a form fit for JSON."""
         return {
-            "row_rate": self.row_rate.tolist(),
-            "col_rate": self.col_rate.tolist(),
-            "offset": self.offset,
-            "phi": self.phi,
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
+            if not (isinstance(value, np.ndarray) and value.size == 0)
         }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Hyper:
         """Return the state that `to_dict` described."""
-        row, col = (real(record[name]) for name in ("row_rate", "col_rate"))
-        return cls(row, col, float(record["offset"]), float(record["phi"]))
+        numbers = {name: float(record[name]) for name in ("offset", "phi")}
+        return cls(**numbers, **{name: real(value) for name, value in record.items() if name not in numbers})
 
 
 @dataclass(frozen=True)
@@ -53,11 +84,15 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class FactorStats:
-    """What the draws need of a factor: its number of rows, and Σx and Σx² of each component, shape (K',)."""
+    """What the draws need of a factor: its number of rows, and Σx and Σx² of each component, shape (K',).
+
+    A normal–Wishart prior also needs the Gram matrix Σxxᵀ, shape (K', K').
+    """
 
     count: int
     sum: Array
     sumsq: Array
+    gram: Array | None = None
 
 
 def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
@@ -82,11 +117,12 @@ def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
     row_size, col_size = _sizes(row, col, float(product))
     bias_size = float(np.sqrt(_or_one(moments.variance)))
     phi = start_phi if model.likelihood.phi is None else model.likelihood.phi
-    return Hyper(
-        row_rate=_rates(row, row_size, bias_size, model.row_free, model.rank),
-        col_rate=_rates(col, col_size, bias_size, model.col_free, model.rank),
-        offset=float(offset),
-        phi=float(phi),
+    row_rate = _rates(row, row_size, bias_size, model.row_free, model.rank)
+    col_rate = _rates(col, col_size, bias_size, model.col_free, model.rank)
+    return Hyper(row_rate, col_rate, float(offset), float(phi)).with_normals(
+        row.start(row_rate, model.row_free) if isinstance(row, NormalWishart) else None,
+        col.start(col_rate, model.col_free) if isinstance(col, NormalWishart) else None,
+        model,
     )
 
 
@@ -125,7 +161,8 @@ def draw(
 ) -> Hyper:
     """Draw all that is learnt given the factors, one after the other: rates, offset, and φ of a Gaussian.
 
-        rate | W, H ~ Gamma(1 + …, 1/start + …),   offset | c ~ Normal(mean c, 1/(Jλ_c)),
+        rate | W, H ~ Gamma(1 + …, 1/start + …)  or  (m, Λ) | W, H ~ normal–Wishart,
+        offset | c ~ Normal(mean c, 1/(Jλ_c)),
         1/φ | residuals ~ Gamma(1 + size/2, 1e-6 φ_start + rss/2)
 
     The hyperpriors take their scale from `start`, so that the units of the data do not matter.
@@ -142,12 +179,24 @@ def draw(
         model.col_prior, hyper.col_rate, start.col_rate, col_stats, col_mean, col_moves, rng
     )
     offset, phi = hyper.offset, hyper.phi
-    if model.bias:
+    if model.bias and not isinstance(model.col_prior, NormalWishart):
         offset = rng.normal(col_stats.sum[-1] / col_stats.count, (col_stats.count * col_rate[-1]) ** -0.5)
     gaussian_phi = model.likelihood.beta == 2.0 and model.likelihood.phi is None
     if gaussian_phi and rss is not None and size is not None:
         phi = (_LEAST_NOISE * start.phi + 0.5 * rss) / rng.standard_gamma(1.0 + 0.5 * size)
-    return Hyper(row_rate, col_rate, float(offset), float(phi))
+    row_normal = _draw_normal(model.row_prior, row_stats, start.row_rate, model.row_free, rng)
+    col_normal = _draw_normal(model.col_prior, col_stats, start.col_rate, model.col_free, rng)
+    return Hyper(row_rate, col_rate, float(offset), float(phi)).with_normals(row_normal, col_normal, model)
+
+
+def _draw_normal(
+    prior: Prior, stats: FactorStats, start: Array, free: NDArray[np.bool_], rng: np.random.Generator
+) -> RowNormal | None:
+    """Draw the mean and the precision of the rows, under a prior that has them."""
+    if not isinstance(prior, NormalWishart):
+        return None
+    assert stats.gram is not None
+    return prior.draw(stats.count, stats.sum, stats.gram, start, free, rng)
 
 
 def _moving_rates(model: FactorModel, rows: int, cols: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -157,10 +206,15 @@ def _moving_rates(model: FactorModel, rows: int, cols: int) -> tuple[NDArray[np.
     rates free a chain would wander far along that ridge. So where both are learnt, the longer factor keeps the rate it
     started with, which pins its scale. That takes nothing from the model.
     """
-    row_moves = model.row_free & model.row_prior.learnt
-    col_moves = model.col_free & model.col_prior.learnt
+    row_moves = model.row_free & _has_rates(model.row_prior)
+    col_moves = model.col_free & _has_rates(model.col_prior)
     both = row_moves & col_moves
     return (row_moves & ~both, col_moves) if rows >= cols else (row_moves, col_moves & ~both)
+
+
+def _has_rates(prior: Prior) -> bool:
+    """Return whether a prior has rates of its own to learn: a normal–Wishart prior has a matrix."""
+    return prior.learnt and not isinstance(prior, NormalWishart)
 
 
 def _draw_rates(

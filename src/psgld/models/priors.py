@@ -1,4 +1,4 @@
-"""The priors of the factors: independent entries, one rate or one precision per component, maybe learnt."""
+"""The priors of the factors; here the non-negative ones, and all of them by name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 
 from psgld.errors import ModelError
 from psgld.models._common import Array, optional_positive, positive, real
+from psgld.models.normal import Normal
+from psgld.models.normal_wishart import NormalWishart
 from psgld.models.prior import Coefficients, Prior
 
-__all__ = ["PRIORS", "Exponential", "GammaPrior", "Normal", "Prior", "prior_from_dict"]
+__all__ = ["PRIORS", "Exponential", "GammaPrior", "Normal", "NormalWishart", "Prior", "prior_from_dict"]
 
 
 class _Gammalike(Prior):
@@ -129,82 +131,7 @@ class GammaPrior(_Gammalike):
         object.__setattr__(self, "rate", optional_positive("GammaPrior", "rate", self.rate))
 
 
-@final
-@dataclass(frozen=True)
-class Normal(Prior):
-    """The normal prior p(x) ∝ exp(-½ λ (x - m)²) of real-valued factors, with a precision λ per component.
-
-    Parameters
-    ----------
-    precision
-        The precision λ of every component; None, the default, to learn one for each.
-
-    Examples
-    --------
-    >>> Normal().score(1.5, rate=4.0, mean=1.0)
-    array(-2.)
-    """
-
-    precision: float | None = None
-    name: ClassVar[str] = "normal"
-    nonnegative: ClassVar[bool] = False
-    one_rate: ClassVar[bool] = False  # the unused components are shrunk to nothing, the used ones are not
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "precision", optional_positive("Normal", "precision", self.precision))
-
-    @property
-    def given(self) -> float | None:
-        """The precision that the user fixed, None if it is learnt."""
-        return self.precision
-
-    def log_density(self, x: ArrayLike, rate: ArrayLike, mean: ArrayLike = 0.0) -> Array:
-        """Return log p(x) for each entry."""
-        rate, away = real(rate), real(x) - real(mean)
-        return real(0.5 * np.log(rate / (2.0 * np.pi)) - 0.5 * rate * away**2)
-
-    def coefficients(self, rate: ArrayLike, mean: ArrayLike = 0.0) -> Coefficients:
-        """Return (0, λm, λ)."""
-        rate = real(rate)
-        return 0.0, rate * real(mean), rate
-
-    def log_density_from_sums(
-        self,
-        count: int,
-        sum: ArrayLike,
-        sumsq: ArrayLike,
-        rate: ArrayLike,
-        mean: ArrayLike = 0.0,
-        sum_log: ArrayLike | None = None,
-    ) -> float:
-        """Return Σ log p(x) over a factor."""
-        rate = real(rate)
-        around = _around(count, sum, sumsq, mean)
-        return float(np.sum(0.5 * count * np.log(rate / (2.0 * np.pi)) - 0.5 * rate * around))
-
-    def evidence(
-        self, count: int, sum: ArrayLike, sumsq: ArrayLike, mean: ArrayLike = 0.0
-    ) -> tuple[Array, Array]:
-        """Return (count/2, Σ(x - m)²/2) of each component."""
-        around = _around(count, sum, sumsq, mean)
-        return np.full(around.shape, 0.5 * count), 0.5 * around
-
-    def size_at(self, rate: float) -> float:
-        """Return the standard deviation at this precision."""
-        return float(rate**-0.5)
-
-    def rate_for(self, size: float) -> float:
-        """Return the precision of this standard deviation."""
-        return float(size**-2.0)
-
-
-def _around(count: int, sum: ArrayLike, sumsq: ArrayLike, mean: ArrayLike) -> Array:
-    """Return Σ(x - m)² of each component; rounding may not make it negative."""
-    sum, mean = real(sum), real(mean)
-    return np.maximum(real(sumsq) - 2.0 * mean * sum + count * mean**2, 0.0)
-
-
-PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in (Exponential, GammaPrior, Normal)}
+PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in (Exponential, GammaPrior, Normal, NormalWishart)}
 
 
 def prior_from_dict(record: Mapping[str, Any]) -> Prior:

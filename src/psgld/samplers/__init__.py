@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import SamplingError
+from .bpmf_gibbs import BPMFGibbs
 from .chain import Chain, Planned, Sampler, Setup, State
 from .dsgd import DSGD
 from .dsgld import DSGLD
@@ -20,6 +21,7 @@ __all__ = [
     "PSGLD",
     "SAMPLERS",
     "SGLD",
+    "BPMFGibbs",
     "Chain",
     "Gibbs",
     "Planned",
@@ -36,6 +38,7 @@ SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "dsgd": DSGD,
     "dsgld": DSGLD,
     "gibbs": Gibbs,
+    "bpmf-gibbs": BPMFGibbs,
 }
 """Samplers by the names that `psgld.sample(sampler=…)` and the command line take."""
 

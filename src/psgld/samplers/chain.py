@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..data import Observations
 from ..engines.threads import H, Threads, W
-from ..models import DispersionMove, FactorModel, FactorStats, Hyper, Moments
+from ..models import DispersionMove, FactorModel, FactorStats, Hyper, Moments, RowNormal
 from ..models import hyper as hyperparameters
 from ..probes import Probes
 
@@ -69,6 +69,9 @@ class Factors(Protocol):
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
 
+    def gram(self, which: int) -> NDArray[np.float64]:
+        """Return Σxxᵀ over the rows of a factor, (K, K)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Setup(ABC):
@@ -106,8 +109,8 @@ class Setup(ABC):
 
 def scale_of(data: Observations, model: FactorModel) -> tuple[float, Moments, Hyper]:
     """Return what is subtracted from V, the moments of what is left, and hyperparameters of that scale."""
-    # A Gaussian model with an offset sees data centred at it, which float32 resolves better.
-    shift = data.mean() if model.bias and data.absent != "zero" else 0.0
+    # A Gaussian model with an offset sees data centred at it, which float32 resolves better; BPMF centres them too.
+    shift = data.mean() if model.centred and data.absent != "zero" else 0.0
     moments = Moments(data.mean() - shift, data.variance(), data.size)
     start_phi = model.likelihood.start_phi(data.sample_entries(100_000)[2] - shift)
     return shift, moments, hyperparameters.start(model, moments, start_phi)
@@ -164,12 +167,14 @@ class Chain(ABC):
     def stats(self, which: int) -> FactorStats:
         """Return the sums over a factor."""
         total, squares, _ = self.sums()[which]
-        return FactorStats(self.setup.data.shape[which], total, squares)
+        gram = None if self._normal(which) is None else self.factors.gram(which)
+        return FactorStats(self.setup.data.shape[which], total, squares, gram)
 
     def log_posterior(self) -> float:
         """Return log p(V | W, H, φ) + log p(W, H | rates), the likelihood from the probe entries if V is large.
 
-        The log prior is the integral of its score: a constant + inverse Σlog x + linear Σx - quadratic Σx²/2.
+        The log prior is the integral of its score: a constant + inverse Σlog x + linear Σx - quadratic Σx²/2, and
+        for whole rows that are normal -Σ_{k≠l} Λ_kl Σx_k x_l / 2.
         """
         total = self.probes.log_likelihood(self.setup.model.likelihood, self.hyper.phi)
         for which, (constant, inverse, linear, quadratic) in enumerate(self._log_prior):
@@ -178,6 +183,9 @@ class Chain(ABC):
             if inverse:
                 x = np.maximum(self.factors.factor(which).astype(np.float64), 1e-300)
                 total += inverse * float(np.log(x).sum())
+            normal = self._normal(which)
+            if normal is not None:
+                total -= 0.5 * float(np.sum(normal.off_diagonal * self.factors.gram(which)))
         return total
 
     @abstractmethod
@@ -195,22 +203,29 @@ class Chain(ABC):
         self._log_prior = []
         for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
             prior, rate, free = self._side(which)
-            nothing = np.zeros(free.sum())
-            constant = prior.log_density_from_sums(
-                self.setup.data.shape[which],
-                nothing,
-                nothing,
-                rate[free],
-                self._prior_means()[which][free],
-                sum_log=nothing,
-            )
+            normal, count = self._normal(which), self.setup.data.shape[which]
+            if normal is not None:
+                constant = normal.log_constant(count, free)
+            else:
+                nothing = np.zeros(free.sum())
+                constant = prior.log_density_from_sums(
+                    count, nothing, nothing, rate[free], self._prior_means()[which][free], sum_log=nothing
+                )
             self._log_prior.append((constant, inverse, linear * free, quadratic * free))
 
     def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
-        """Return inverse, linear and quadratic of the scores of both priors."""
-        means = self._prior_means()
-        sides = (self._side(which) for which in (W, H))
-        return [prior.coefficients(rate, mean) for (prior, rate, _), mean in zip(sides, means, strict=True)]
+        """Return inverse, linear and quadratic of the scores of both priors, but for what couples components."""
+        return [self._coefficients(which) for which in (W, H)]
+
+    def _coefficients(self, which: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        prior, rate, _ = self._side(which)
+        inverse, linear, quadratic = prior.coefficients(rate, self._prior_means()[which])
+        normal = self._normal(which)
+        return inverse, linear if normal is None else normal.linear, quadratic
+
+    def _normal(self, which: int) -> RowNormal | None:
+        """Return the mean and precision of the rows of a factor, under a normal–Wishart prior."""
+        return self.hyper.row_normal if which == W else self.hyper.col_normal
 
     def _side(self, which: int) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_]]:
         """Return the prior of a factor, its rates, and the components that move."""
@@ -247,7 +262,7 @@ class Chain(ABC):
         if self._dispersion is not None:
             means = np.maximum(self._watched.means().astype(np.float64), self._floor)
             phi = self._dispersion(self.hyper.phi, means, rng)
-            self.hyper = Hyper(self.hyper.row_rate, self.hyper.col_rate, self.hyper.offset, phi)
+            self.hyper = replace(self.hyper, phi=phi)
         self._apply_hyper()
 
     def _dispersion_move(self) -> DispersionMove | None:

@@ -274,6 +274,9 @@ class LangevinChain(Chain):
         core.phi = self.hyper.phi
         for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
             core.set_prior(which, inverse, linear, quadratic)
+            normal = self._normal(which)
+            if normal is not None:
+                core.set_coupling(which, normal.off_diagonal)
 
     def _refresh_metric(self) -> None:
         self.setup.metric.refresh(self.factors, self.hyper, self.setup.moments.size)

@@ -68,6 +68,13 @@ class PlainFactors:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
         return np.array([_sums(x, count) for x, count in zip(self.x, self._counts, strict=True)])
 
+    def gram(self, which: int) -> NDArray[np.float64]:
+        """Return Σxxᵀ over the rows of a factor, (K, K)."""
+        x = self.x[which]
+        out = np.zeros((x.shape[1], x.shape[1]))
+        _core.gram(x, out)
+        return out
+
 
 def _sums(x: NDArray[Any], count: NDArray[Any]) -> NDArray[np.float64]:
     x = x.astype(np.float64)

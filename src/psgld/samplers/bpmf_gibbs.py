@@ -1,0 +1,210 @@
+"""Gibbs sampling of Gaussian factor models: BPMF (Salakhutdinov & Mnih 2008), and the default Gaussian model.
+
+    w_i | H, m, Λ, φ ~ N(P⁻¹ b, P⁻¹),   P = Λ + Σ_j h_j h_jᵀ / φ,   b = Λm + Σ_j v_ij h_j / φ
+
+over the observed columns j of row i; H likewise; then the hyperparameters given W and H. One iteration is one sweep.
+The rows are drawn in the core (`normal_rows.hpp`), each from its own Cholesky factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..data import Observations
+from ..engines.threads import H, Threads, W
+from ..errors import ModelError, SamplingError
+from ..models import FactorModel, Hyper
+from ..models.normal import NormalFormulas
+from ..probes import Probes
+from .chain import Chain, Setup, State, scale_of
+from .plain import PlainFactors
+
+Entries = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]
+"""Compressed rows: where each row starts, the columns, the values."""
+
+
+@final
+@dataclass(frozen=True)
+class BPMFGibbs:
+    """Settings of the sampler: exact, for Gaussian likelihoods with `NormalWishart` or `Normal` priors.
+
+    Parameters
+    ----------
+    dtype
+        "float32" or "float64": the numbers that factors and Cholesky factors are kept in.
+
+    Examples
+    --------
+    >>> import numpy as np, psgld
+    >>> V = np.random.default_rng(0).normal(size=(30, 20))
+    >>> model = psgld.FactorModel(2, "gaussian", psgld.NormalWishart())
+    >>> psgld.sample(V, model, sampler=psgld.BPMFGibbs(), draws=50).W.shape
+    (2, 50, 30, 2)
+    """
+
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("float32", "float64"):
+            raise ModelError(f'dtype must be "float32" or "float64", got {self.dtype!r}')
+
+    def cycle(self, data: Observations) -> int:
+        """Return 1: every iteration reads every entry."""
+        return 1
+
+    def default_plan(self, data: Observations) -> tuple[int, int]:
+        """Return tune and thin: a sweep moves every row to a draw of its own, however long that takes PSGLD."""
+        return 200, 2
+
+    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> GibbsSetup:
+        """Refuse what has no conjugate rows; else turn the data both ways."""
+        _check(model)
+        shift, moments, start = scale_of(data, model)
+        values = data.values.astype(np.float64) - shift
+        rows = np.repeat(np.arange(data.shape[0], dtype=np.int32), np.diff(data.indptr))
+        columns = np.ascontiguousarray(data.indices, np.int32)
+        turned = _core.canonical_csr(columns, rows, values, data.shape[1], data.shape[0])
+        dtype = np.dtype(self.dtype)
+        entries = (
+            (np.ascontiguousarray(data.indptr, np.int64), columns, values.astype(dtype)),
+            (turned[0], turned[1], turned[2].astype(dtype)),
+        )
+        return GibbsSetup(self, model, data, engine, shift, moments, start, entries)
+
+
+def _check(model: FactorModel) -> None:
+    """Raise ModelError unless the rows are normal given the other factor."""
+    if model.likelihood.beta != 2.0:
+        raise ModelError(
+            f"BPMFGibbs needs the Gaussian() likelihood, whose rows are normal given the other factor, got "
+            f"{model.likelihood!r}; use PSGLD()"
+        )
+    for side, prior in (("row_prior", model.row_prior), ("col_prior", model.col_prior)):
+        if not isinstance(prior, NormalFormulas):
+            raise ModelError(
+                f"BPMFGibbs needs NormalWishart() or Normal() priors, got {side} = {prior!r}; use PSGLD()"
+            )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GibbsSetup(Setup):
+    """The entries by rows and by columns."""
+
+    entries: tuple[Entries, Entries]
+
+    @property
+    def cycle(self) -> int:
+        """The number of iterations in which every entry is read once."""
+        return 1
+
+    @property
+    def complete(self) -> bool:
+        """Whether every entry is observed: then all rows of a factor have the same precision."""
+        return self.data.size == self.data.shape[0] * self.data.shape[1]
+
+    @property
+    def seconds_an_iteration(self) -> float:
+        """A rough time of a sweep on one core."""
+        K = self.model.components
+        entry = 2e-10 * K if self.complete else 2e-11 * K**2
+        return 2 * self.data.stored * entry + sum(self.data.shape) * (3e-11 * K**3 + 2e-8 * K)
+
+    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> GibbsChain:
+        """Start a chain; the key decides all its randomness."""
+        return GibbsChain(self, key, probes, engine or self.engine)
+
+
+@final
+class GibbsChain(Chain):
+    """Factors that are drawn row by row."""
+
+    setup: GibbsSetup
+    factors: PlainFactors
+
+    def __init__(self, setup: GibbsSetup, key: int, probes: Probes, engine: Threads) -> None:
+        data, model = setup.data, setup.model
+        counts = data.row_counts(), data.col_counts()
+        factors = PlainFactors(*_start(setup, key), model.likelihood, counts, floor=-np.inf)
+        super().__init__(setup, key, factors, probes)
+        self._pool = _core.Pool(engine.workers)
+        self._move = model.row_free.astype(float), model.col_free.astype(float)
+        self._apply_hyper()
+
+    def advance(self, n: int) -> None:
+        """Run n sweeps: W given H, H given W, the hyperparameters given both."""
+        for _ in range(n):
+            self.iteration += 1
+            self._sums = None
+            for which in (W, H):
+                self._draw_rows(which)
+            self._draw_hyper(self.iteration)
+
+    def state(self) -> State:
+        """Return all that the chain needs to go on bit for bit from here."""
+        return {
+            "W": self.factors.factor(W),
+            "H": self.factors.factor(H),
+            **{f"hyper/{name}": value for name, value in vars(self.hyper).items()},
+            "iteration": self.iteration,
+        }
+
+    def set_state(self, state: State) -> None:
+        """Go on from a state that `state` returned."""
+        self.factors.set_factor(W, state["W"])
+        self.factors.set_factor(H, state["H"])
+        self.hyper = Hyper.from_dict({name: state[f"hyper/{name}"] for name in vars(self.hyper)})
+        self.iteration = int(state["iteration"])
+        self._sums = None
+        self._apply_hyper()
+
+    def _draw_rows(self, which: int) -> None:
+        x, other = self.factors.x[which], self.factors.x[1 - which]
+        _, linear, quadratic = self._coefficients(which)
+        precision = np.diag(quadratic * self._move[which])
+        normal = self._normal(which)
+        if normal is not None:
+            precision += normal.off_diagonal
+        complete = self.setup.complete
+        if complete:
+            precision += self.factors.gram(1 - which) / self.hyper.phi
+        failures = _core.draw_normal_rows(
+            self._pool, *self.setup.entries[which], other, x, precision, linear, self._move[which],
+            self.hyper.phi, complete, which, self.iteration, self.key,
+        )  # fmt: skip
+        if failures:
+            raise SamplingError(
+                f"{failures} rows of {'WH'[which]} have a precision that is not positive definite in "
+                f"{self.factors.dtype} (iteration {self.iteration}); use BPMFGibbs(dtype='float64'), or fewer components"
+            )
+
+    def _squared_residuals(self) -> float:
+        zeros = self.setup.data.absent == "zero"
+        total = _core.sum_residuals(
+            self._pool, *self.setup.entries[W], self.factors.x[H], self.factors.x[W], zeros
+        )
+        if zeros:  # Σμ² over all entries
+            total += float(np.sum(self.factors.gram(W) * self.factors.gram(H)))
+        return total
+
+
+def _start(setup: GibbsSetup, key: int) -> list[NDArray[Any]]:
+    """Return factors of the size of their priors; biases at their means, what does not move at 1."""
+    model, start = setup.model, setup.start
+    rng = np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64), counter=[0, 0, 0, 1]))
+    sides = (
+        (model.row_prior, start.row_rate, model.row_free, 0.0),
+        (model.col_prior, start.col_rate, model.col_free, start.offset),
+    )
+    factors = []
+    for rows, (prior, rate, free, offset) in zip(setup.data.shape, sides, strict=True):
+        size = np.array([prior.size_at(float(r)) for r in rate])
+        x = rng.standard_normal((rows, model.components)) * size
+        x[:, model.rank :] = np.where(free[model.rank :], offset, 1.0)
+        factors.append(np.ascontiguousarray(x, setup.settings.dtype))
+    return factors
