@@ -225,6 +225,25 @@ def test_inverse_term(metric, dtype):
     problem.check(rtol=1e-4 if dtype == "float32" else 1e-6, atol=5e-6)
 
 
+@pytest.mark.parametrize("form", ["dense", "sparse", "zeros"])
+@pytest.mark.parametrize("metric", ["identity", "real-valued"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", [((37, 23, 3), 19), ((23, 41, 2), 5), ((70, 33, 1), 33)], ids=str)
+def test_rows_of_a_full_precision(case, dtype, metric, form, monkeypatch):
+    """A prior N(m, Λ⁻¹) of whole rows: the core adds what couples the components to the gradient."""
+    problem = Problem(*case, 2.0, form, metric, dtype)
+    use_compiled_noise(monkeypatch, problem)
+    rng = np.random.default_rng(3)
+    for which in (W, H):
+        A = problem._round(rng.normal(0.0, 0.5, (problem.rank, problem.rank)))
+        coupling = A + A.T - 2 * np.diag(np.diag(A))
+        rule = problem.rules[which]
+        problem.chain.core.set_coupling(which, coupling)
+        problem.rules[which] = replace(rule, quadratic=np.diag(rule.quadratic) + coupling)
+    exact, rounded = {"rtol": 1e-10, "atol": 1e-12}, {"rtol": 1e-4, "atol": 2e-5}
+    problem.check(**(exact if dtype == "float64" else rounded))
+
+
 LARGE = {  # blocks of several panels and several chunks
     "panels": ((300, 280, 2), 5, 1.0, "dense"),
     "dense chunks": ((1200, 200, 1), 20, 2.0, "dense"),

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from psgld.errors import ModelError
-from psgld.models.priors import PRIORS, Exponential, GammaPrior, Normal, prior_from_dict
+from psgld.models.priors import PRIORS, Exponential, GammaPrior, Normal, NormalWishart, prior_from_dict
 
-CASES = [Exponential(), GammaPrior(0.5), GammaPrior(1.0), GammaPrior(3.0), Normal()]
+CASES = [Exponential(), GammaPrior(0.5), GammaPrior(1.0), GammaPrior(3.0), Normal(), NormalWishart()]
 each = pytest.mark.parametrize("prior", CASES, ids=repr)
 SIZES = st.floats(0.1, 10.0)
 
@@ -60,7 +60,7 @@ def test_log_densities_agree_with_scipy():
 
 
 def test_sum_of_logs_is_asked_for_only_where_it_matters():
-    assert [p.needs_log_sum for p in CASES] == [False, True, False, True, False]
+    assert [p.needs_log_sum for p in CASES] == [False, True, False, True, False, False]
     with pytest.raises(ModelError, match="needs sum_log"):
         GammaPrior(2.0).log_density_from_sums(1, 1.0, 1.0, 1.0)
 
@@ -94,7 +94,7 @@ def test_there_and_back(prior):
 def test_what_is_learnt_and_what_is_given():
     assert Exponential().learnt and Exponential().given is None
     assert not Normal(2.0).learnt and Normal(2.0).given == 2.0
-    assert [p.nonnegative for p in CASES] == [True, True, True, True, False]
+    assert [p.nonnegative for p in CASES] == [True, True, True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,8 @@ def test_what_is_learnt_and_what_is_given():
         (lambda: GammaPrior(-1.0), "GammaPrior: shape must be a finite number > 0, got -1.0"),
         (lambda: GammaPrior(True), "got True"),
         (lambda: GammaPrior(1.0, math.nan), "rate must be a finite number > 0, got nan"),
+        (lambda: NormalWishart(0.0), "NormalWishart: beta0 must be a finite number > 0, got 0.0"),
+        (lambda: NormalWishart(nu0=-1), "NormalWishart: nu0 must be a finite number > 0, got -1"),
         (lambda: Normal(-2.0), "Normal: precision must be a finite number > 0, got -2.0"),
         (
             lambda: prior_from_dict({"name": "laplace"}),

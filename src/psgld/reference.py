@@ -3,8 +3,7 @@
     x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} (v_ij - μ_ij) μ_ij^{β-2} y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ' D) ∘ z
 
 for each row x of either factor, the y_j being the rows of the other; then x ← |x| where mirrored. H is held as (J, K),
-so that one function moves both. From top to bottom: noise, likelihood, step, iteration. Entries of V that were not
-observed are NaN; zeros, stored or not, are zeros.
+so that one function moves both factors. Entries of V that were not observed are NaN; zeros, stored or not, are zeros.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class Rule:
     factor: int  # 0 = W, 1 = H
     inverse: float  # the prior's score is inverse / x + linear - quadratic x
     linear: Array
-    quadratic: Array
+    quadratic: Array  # (K,), or (K, K) where the prior couples the components of a row
     metric: str
     b: Array  # (rows, K)
     move: Array  # 0 for components that stay, else 1
@@ -109,7 +108,8 @@ class Rule:
 def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule: Rule) -> Array:
     """Return the given rows of a factor after iteration t; `gradient` is s/φ times that of the likelihood."""
     b, tau, z = rule.b[rows], rule.temperature, noise(rows, x.shape[1], rule.factor, t, rule.key)
-    rho, g = rule.momentum, gradient + rule.linear - rule.quadratic * x
+    pull = rule.quadratic * x if rule.quadratic.ndim == 1 else x @ rule.quadratic
+    rho, g = rule.momentum, gradient + rule.linear - pull
     half = 0.5 * min(epsilon, 1.0) / (1.0 + rho)
     root = rule.metric == "non-negative" and rho > 0.0
     if root:  # u = sqrt(x) has D = 1/4b and, of x, the volume 2u

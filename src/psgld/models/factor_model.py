@@ -86,7 +86,11 @@ class FactorModel:
     @property
     def centred(self) -> bool:
         """Whether the mean of the data is no business of the factors: there are biases, or the model is BPMF."""
-        return self.bias or isinstance(self.row_prior, NormalWishart) or isinstance(self.col_prior, NormalWishart)
+        return (
+            self.bias
+            or isinstance(self.row_prior, NormalWishart)
+            or isinstance(self.col_prior, NormalWishart)
+        )
 
     @property
     def components(self) -> int:

@@ -69,8 +69,10 @@ class Hyper:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Hyper:
         """Return the state that `to_dict` described."""
-        numbers = {name: float(record[name]) for name in ("offset", "phi")}
-        return cls(**numbers, **{name: real(value) for name, value in record.items() if name not in numbers})
+        values: dict[str, Any] = {
+            name: float(value) if name in ("offset", "phi") else real(value) for name, value in record.items()
+        }
+        return cls(**values)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The normal–Wishart prior: whole rows are normal, and their mean and precision matrix are learnt.
 
-    x_i | m, Λ ~ N(m, Λ⁻¹),   m | Λ ~ N(0, (β₀ Λ)⁻¹),   Λ ~ Wishart(W₀, ν₀)     (Salakhutdinov & Mnih 2008)
+x_i | m, Λ ~ N(m, Λ⁻¹),   m | Λ ~ N(0, (β₀ Λ)⁻¹),   Λ ~ Wishart(W₀, ν₀)     (Salakhutdinov & Mnih 2008)
 """
 
 from __future__ import annotations

@@ -131,7 +131,9 @@ class GammaPrior(_Gammalike):
         object.__setattr__(self, "rate", optional_positive("GammaPrior", "rate", self.rate))
 
 
-PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in (Exponential, GammaPrior, Normal, NormalWishart)}
+PRIORS: dict[str, type[Prior]] = {
+    prior.name: prior for prior in (Exponential, GammaPrior, Normal, NormalWishart)
+}
 
 
 def prior_from_dict(record: Mapping[str, Any]) -> Prior:

@@ -130,7 +130,8 @@ class GibbsChain(Chain):
     def __init__(self, setup: GibbsSetup, key: int, probes: Probes, engine: Threads) -> None:
         data, model = setup.data, setup.model
         counts = data.row_counts(), data.col_counts()
-        factors = PlainFactors(*_start(setup, key), model.likelihood, counts, floor=-np.inf)
+        x = _start(setup, key)
+        factors = PlainFactors(x[W], x[H], model.likelihood, counts, floor=-np.inf)
         super().__init__(setup, key, factors, probes)
         self._pool = _core.Pool(engine.workers)
         self._move = model.row_free.astype(float), model.col_free.astype(float)
@@ -180,7 +181,7 @@ class GibbsChain(Chain):
         if failures:
             raise SamplingError(
                 f"{failures} rows of {'WH'[which]} have a precision that is not positive definite in "
-                f"{self.factors.dtype} (iteration {self.iteration}); use BPMFGibbs(dtype='float64'), or fewer components"
+                f"{self.factors.dtype} (iteration {self.iteration}); use BPMFGibbs(dtype='float64'), or a lower rank"
             )
 
     def _squared_residuals(self) -> float:
