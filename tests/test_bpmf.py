@@ -280,6 +280,7 @@ def test_predictions_include_the_mean_of_the_data():
     assert abs(np.mean(prediction.mean - V[i, j])) < 0.2
     assert (post.draws.offset == data.mean()).all()
     assert (post.settings["tune"], post.settings["thin"]) == (50, 2)
+    assert "BPMFGibbs" in post.summary() and "step size" not in post.summary()
 
 
 # -- one model, two samplers ---------------------------------------------------------------------------------

@@ -32,7 +32,9 @@ def summary(posterior: Any) -> str:
         f"  log posterior  {lp.mean():,.6g} ± {lp.std():.3g}"
         + (f" (likelihood from {s['lp_entries']:,} entries)" if s["lp_entries"] < s["entries"] else "")
     )
-    lines.append(f"  step size      {p.sample_stats['step_size'][:, -1].mean():.4g} at the end")
+    step = float(p.sample_stats["step_size"][:, -1].mean())
+    if step == step:  # NaN: the sampler has none
+        lines.append(f"  step size      {step:.4g} at the end")
     lines += [f"  {note}" for note in _notes(p, lp)]
     return "\n".join(lines)
 
