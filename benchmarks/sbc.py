@@ -28,7 +28,7 @@ MODELS = {
         RANK, psgld.CompoundPoisson(phi=0.5), psgld.Exponential(1.0), psgld.Exponential(1.0)
     ),
 }
-EXACT = {"Poisson": psgld.Gibbs()}
+EXACT = {"Poisson": psgld.Gibbs(), "Gaussian": psgld.BPMFGibbs()}
 
 
 def ranks(name: str, sampler: object, data_sets: int, thin: int, seed: int = 0) -> NDArray[np.int64]:

@@ -49,7 +49,7 @@ void means(const Draws<T>& d, int64_t s, const int64_t* i, const int64_t* j, int
   const int k = d.components;
   kernels<T>().dots(d.w + s * d.rows * k, k, d.h + s * d.columns * k, k, k, i, j, n, scratch);
   if (!d.row_bias) {
-    for (int64_t q = 0; q < n; ++q) out[q] = scratch[q];
+    for (int64_t q = 0; q < n; ++q) out[q] = scratch[q] + d.offset[s];
     return;
   }
   const T *a = d.row_bias + s * d.rows, *c = d.col_bias + s * d.columns;

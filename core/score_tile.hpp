@@ -2,6 +2,7 @@
 // registers into running sums, so that no draw of mu is ever written down.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "gemm.hpp"
@@ -74,6 +75,7 @@ void score_tile(const ScoreTile<T>& t, T* mean, T* second) {
     for (int r = 0; r < t.n_rows; ++r)
       std::memcpy(a + static_cast<size_t>(r) * k, w + t.row_ids[r] * k, sizeof(T) * k);
     pack_columns(h, t.n_columns, k, padded, stride, b, width);
+    std::fill_n(row_add, t.n_rows, static_cast<T>(t.offset[s]));
     if (t.row_bias) {
       for (int r = 0; r < t.n_rows; ++r)
         row_add[r] = static_cast<T>(t.row_bias[s * t.rows + t.row_ids[r]] + t.offset[s]);

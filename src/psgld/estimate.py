@@ -66,9 +66,9 @@ class Estimate:
                 f"as many rows as columns are needed, or one of either; got {len(i)} and {len(j)}"
             )
         mu = np.einsum("qk,kq->q", self.W[i], self.H[:, j]) if len(i) == len(j) else self._cross(i, j)
-        mu = mu.astype(np.float64)
+        mu = mu.astype(np.float64) + self.offset
         if self.row_bias is not None and self.col_bias is not None:
-            mu += self.offset + self.row_bias[i] + self.col_bias[j]
+            mu += self.row_bias[i] + self.col_bias[j]
         return np.asarray(mu)
 
     def _cross(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[Any]:

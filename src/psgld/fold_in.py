@@ -19,7 +19,7 @@ from . import _core
 from .data import Observations, observations
 from .errors import DataError, ModelError
 from .labels import find_labels
-from .models import FactorModel, Prior
+from .models import FactorModel, NormalWishart, Prior
 from .predict import Floats, new_pool
 from .recommend import Seen
 from .record import Draws
@@ -64,6 +64,15 @@ class Entries:
         return Entries(start, index, table.ravel(), False)
 
 
+def check_kept(model: FactorModel) -> None:
+    """Raise ModelError if the draws do not hold all that the prior of a new row depends on."""
+    if isinstance(model.row_prior, NormalWishart) or isinstance(model.col_prior, NormalWishart):
+        raise ModelError(
+            "new rows and new starts need the m and Λ of a NormalWishart() prior, which are not kept with the draws; "
+            "use Normal(), or sample anew"
+        )
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Other:
@@ -80,6 +89,7 @@ class Other:
     @classmethod
     def of(cls, draws: Draws, model: FactorModel, side: str) -> Other:
         """Look at the draws from the side of the new rows (or columns)."""
+        check_kept(model)
         rows = side == "rows"
         H = draws.H if rows else draws.W
         bias = draws.col_bias if rows else draws.row_bias

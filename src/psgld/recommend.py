@@ -156,9 +156,9 @@ class Thompson(Policy):
         for s in np.unique(chosen).tolist():
             c, k = divmod(s, d.phi.shape[1])
             at = np.flatnonzero(chosen == s)
-            mu = d.W[c, k][rows[at]].astype(out.dtype) @ d.H[c, k].T.astype(out.dtype)
+            mu = d.W[c, k][rows[at]].astype(out.dtype) @ d.H[c, k].T.astype(out.dtype) + d.offset[c, k]
             if d.row_bias is not None and d.col_bias is not None:
-                mu += d.row_bias[c, k][rows[at]][:, None] + d.col_bias[c, k] + d.offset[c, k]
+                mu += d.row_bias[c, k][rows[at]][:, None] + d.col_bias[c, k]
             out[at] = mu
         return out, None
 
@@ -170,9 +170,9 @@ class Thompson(Policy):
             c, k = divmod(s, d.phi.shape[1])
             i, j = p.rows[chosen == s], p.cols[chosen == s]
             w, h = d.W[c, k][i].astype(np.float64), d.H[c, k][j].astype(np.float64)
-            mu = np.einsum("nk,nk->n", w, h)
+            mu = np.einsum("nk,nk->n", w, h) + d.offset[c, k]
             if d.row_bias is not None and d.col_bias is not None:
-                mu += d.row_bias[c, k][i].astype(np.float64) + d.col_bias[c, k][j] + d.offset[c, k]
+                mu += d.row_bias[c, k][i].astype(np.float64) + d.col_bias[c, k][j]
             out[chosen == s] = mu
         return out
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .data import Observations, observations
 from .errors import ModelError, SamplingError
-from .fold_in import Entries, Other, draw
+from .fold_in import Entries, Other, check_kept, draw
 from .labels import LabelArray
 from .models import Hyper
 from .record import Draws
@@ -53,6 +53,7 @@ class Start:
             raise ModelError(
                 f"start was sampled with {posterior.model!r}, not with {model!r}; give the same model"
             )
+        check_kept(model)
         if posterior.draws.W.shape[1] == 0:
             raise SamplingError("start has no draws of W and H (keep=False); sample it with keep=True")
         last: dict[str, Any] = {n: None if a is None else a[:, -1:] for n, a in vars(posterior.draws).items()}
