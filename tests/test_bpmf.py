@@ -317,3 +317,19 @@ def test_psgld_samples_the_same_posterior(name):
     monte_carlo = np.sqrt(np.mean((error**2 + its_error**2) / sd**2))
     assert off < 1.5 * monte_carlo + 0.02
     assert 0.97 < np.mean(its_sd / sd) < 1.03
+
+
+def test_what_is_predicted_and_recommended_has_the_mean_of_the_data():
+    """Without biases the data are centred; everything that comes out has the mean added again."""
+    V = np.random.default_rng(0).normal(50.0, 1.0, (20, 12))
+    post = psgld.sample(V, psgld.FactorModel(2, "gaussian", psgld.NormalWishart()), draws=20, progress=False)
+    best = post.recommend([0, 1], n=3, exclude_seen=False)
+    for row in range(2):
+        np.testing.assert_allclose(best.score[row], post.predict([row] * 3, best.cols[row]).mean, rtol=1e-5)
+    for policy in ("thompson", "ucb"):
+        assert np.all(np.abs(post.recommend([0], n=3, policy=policy, exclude_seen=False).score - 50) < 10)
+    assert psgld.optimize(V, post.model, progress=False).predict([0], [0])[0] == pytest.approx(50, abs=5)
+    with pytest.raises(psgld.ModelError, match="not kept"):
+        post.fold_in(V[:2])
+    with pytest.raises(psgld.ModelError, match="not kept"):
+        post.update(V)
