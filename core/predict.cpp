@@ -78,21 +78,76 @@ double observe(double mu, double phi, const Observation& o, Stream&& z) {
   return z.gamma(number * o.beta / (1.0 - o.beta)) * phi * (1.0 - o.beta) * power(mu, 1.0 - o.beta);
 }
 
+// Turns the means of one pair, one a draw, into new observations.
 template <class T>
-void fill(const Draws<T>& d, int64_t s, const int64_t* i, const int64_t* j, int64_t n, const Observation& o,
-          T* scratch, double* out) {
-  means(d, s, i, j, n, scratch, out);
-  if (!o.wanted) return;
-  for (int64_t q = 0; q < n; ++q)
-    out[q] = observe(
-        out[q], d.phi[s], o,
-        Stream(o.seed, static_cast<uint32_t>(i[q]), static_cast<uint32_t>(j[q]), static_cast<uint32_t>(s)));
+class Observer {
+ public:
+  Observer(const Draws<T>& d, const Observation& o) : d_(d), o_(o) {
+    if (!o.wanted || o.beta != 2.0) return;
+    const size_t quartets = static_cast<size_t>((d.draws + 3) / 4);
+    ids_.resize(quartets);
+    for (size_t q = 0; q < quartets; ++q) ids_[q] = static_cast<uint32_t>(q);
+    normal_.resize(4 * quartets);
+    scratch_ = kernels<T>().make_scratch();
+  }
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+  ~Observer() {
+    if (scratch_) kernels<T>().free_scratch(scratch_);
+  }
+
+  void operator()(int64_t i, int64_t j, double* x) {
+    if (!o_.wanted) return;
+    if (scratch_) {  // Gaussian noise comes four draws at a time, from the kernel that serves the chains
+      const uint64_t cell = static_cast<uint64_t>(i) | static_cast<uint64_t>(j) << 32;
+      kernels<T>().noise(ids_.data(), static_cast<int64_t>(ids_.size()), 4, 1, cell, o_.seed, normal_.data(),
+                         4, scratch_);
+      for (int64_t s = 0; s < d_.draws; ++s) x[s] += std::sqrt(d_.phi[s]) * normal_[s];
+      return;
+    }
+    for (int64_t s = 0; s < d_.draws; ++s)
+      x[s] = observe(
+          x[s], d_.phi[s], o_,
+          Stream(o_.seed, static_cast<uint32_t>(i), static_cast<uint32_t>(j), static_cast<uint32_t>(s)));
+  }
+
+ private:
+  const Draws<T>& d_;
+  const Observation& o_;
+  std::vector<uint32_t> ids_;
+  std::vector<float> normal_;
+  Scratch* scratch_ = nullptr;
+};
+
+// Calls body(pair, its values over the draws) for n pairs, whose means stand draw after draw in `all`,
+// `stride` apart. The values may be changed; with `back` they are written back.
+template <class T, class Body>
+void for_pairs(const Draws<T>& d, const Observation& o, const int64_t* i, const int64_t* j, int64_t n,
+               double* all, int64_t stride, bool back, Body&& body) {
+  constexpr int64_t tile = 8;  // pairs that share the cache lines of a draw
+  std::vector<double> turned(tile * d.draws);
+  Observer<T> observer(d, o);
+  for (int64_t q = 0; q < n; q += tile) {
+    const int64_t m = std::min(tile, n - q);
+    for (int64_t s = 0; s < d.draws; ++s)
+      for (int64_t r = 0; r < m; ++r) turned[r * d.draws + s] = all[s * stride + q + r];
+    for (int64_t r = 0; r < m; ++r) {
+      observer(i[q + r], j[q + r], turned.data() + r * d.draws);
+      body(q + r, turned.data() + r * d.draws);
+    }
+    if (!back) continue;
+    for (int64_t s = 0; s < d.draws; ++s)
+      for (int64_t r = 0; r < m; ++r) all[s * stride + q + r] = turned[r * d.draws + s];
+  }
 }
 
-double quantile(double* x, int64_t n, double p) {  // reorders x
+// The value at p (n - 1), linear between two; all below `from` are known to be no larger. Moves `from` up.
+double quantile(double* x, int64_t n, double p, int64_t& from) {
   const double at = p * static_cast<double>(n - 1);
   const int64_t low = static_cast<int64_t>(at);
-  std::nth_element(x, x + low, x + n);
+  if (low < from) from = 0;
+  std::nth_element(x + from, x + low, x + n);
+  from = low;
   const double t = at - static_cast<double>(low);
   if (t == 0.0) return x[low];
   return x[low] + t * (*std::min_element(x + low + 1, x + n) - x[low]);
@@ -133,32 +188,28 @@ template <class T>
 void values(Pool& pool, const Draws<T>& d, Index rows, Index columns, const Observation& o, double* out) {
   const int64_t pairs = static_cast<int64_t>(rows.size());
   for_blocks(pool, pairs, kPairs, [&](int64_t first, int64_t n) {
+    const int64_t *i = rows.data() + first, *j = columns.data() + first;
     std::vector<T> scratch(n);
-    for (int64_t s = 0; s < d.draws; ++s)
-      fill(d, s, rows.data() + first, columns.data() + first, n, o, scratch.data(), out + s * pairs + first);
+    for (int64_t s = 0; s < d.draws; ++s) means(d, s, i, j, n, scratch.data(), out + s * pairs + first);
+    if (o.wanted) for_pairs(d, o, i, j, n, out + first, pairs, true, [](int64_t, double*) {});
   });
 }
 
 template <class T>
 void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const Observation& o,
                std::span<const double> probabilities, double* out) {
-  const int64_t pairs = static_cast<int64_t>(rows.size()), draws = d.draws;
-  const int64_t block = std::clamp<int64_t>((1 << 22) / draws, 64, kPairs);
+  const int64_t pairs = static_cast<int64_t>(rows.size());
+  const int64_t block = std::clamp<int64_t>((1 << 20) / d.draws, 64, kPairs);
   for_blocks(pool, pairs, block, [&](int64_t first, int64_t n) {
-    constexpr int64_t tile = 8;  // pairs that share the cache lines of a draw
-    std::vector<double> all(n * draws), sorted(tile * draws);
+    const int64_t *i = rows.data() + first, *j = columns.data() + first;
+    std::vector<double> all(n * d.draws);
     std::vector<T> scratch(n);
-    for (int64_t s = 0; s < draws; ++s)
-      fill(d, s, rows.data() + first, columns.data() + first, n, o, scratch.data(), all.data() + s * n);
-    for (int64_t q = 0; q < n; q += tile) {
-      const int64_t m = std::min(tile, n - q);
-      for (int64_t s = 0; s < draws; ++s)
-        for (int64_t r = 0; r < m; ++r) sorted[r * draws + s] = all[s * n + q + r];
-      for (int64_t r = 0; r < m; ++r)
-        for (size_t p = 0; p < probabilities.size(); ++p)
-          out[static_cast<int64_t>(p) * pairs + first + q + r] =
-              quantile(sorted.data() + r * draws, draws, probabilities[p]);
-    }
+    for (int64_t s = 0; s < d.draws; ++s) means(d, s, i, j, n, scratch.data(), all.data() + s * n);
+    for_pairs(d, o, i, j, n, all.data(), n, false, [&](int64_t q, double* x) {
+      int64_t from = 0;
+      for (size_t p = 0; p < probabilities.size(); ++p)
+        out[static_cast<int64_t>(p) * pairs + first + q] = quantile(x, d.draws, probabilities[p], from);
+    });
   });
 }
 
