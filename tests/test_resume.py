@@ -221,6 +221,17 @@ def test_a_function_is_known_again(tmp_path):
         )  # fmt: skip
 
 
+def test_a_start_is_part_of_the_run(tmp_path, short_slices, prompt):
+    """A run that starts at the end of another goes on too, and only with the same start."""
+    first, store = draw(dense_counts), tmp_path / "run.zarr"
+    whole = draw(dense_counts, start=first)
+    with pytest.raises(Crash):
+        draw(dense_counts, start=first, store=store, checkpoint_every=0.0, progress=crash_after(20))
+    with pytest.raises(psgld.DataError, match=r"start .* in the store, None now"):
+        draw(dense_counts, store=store, resume=True)
+    assert_equal(draw(dense_counts, start=first, store=store, resume=True), whole)
+
+
 def test_a_random_seed_is_taken_from_the_store(tmp_path, short_slices, prompt):
     store = tmp_path / "run.zarr"
     with pytest.raises(Crash):

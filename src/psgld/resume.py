@@ -129,6 +129,7 @@ def _header(work: Work, keys: list[int]) -> dict[str, Any]:
         "layout": Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype).to_dict(),
         "labels": [d for d, x in (("row", data.row_labels), ("column", data.col_labels)) if x is not None],
         "settings": describe(setup, plan, keys, len(work.probes.values)),
+        "bytes_an_iteration": setup.bytes_an_iteration,
     }
 
 
@@ -136,7 +137,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
     """Return all that must be the same for a run to go on, and what should be."""
     header = _header(work, keys)
     settings = header["settings"]
-    pairs = None if work.pairs is None else np.stack([np.asarray(p, np.int64) for p in work.pairs])
+    begin = None if work.begin is None else (work.begin.draws.W, work.begin.draws.H)
     return {
         "shape": " × ".join(map(str, header["shape"])),
         "data": work.setup.data.fingerprint()[:16],
@@ -148,10 +149,21 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "chains": len(keys),
         "seed (keys)": ", ".join(settings["keys"]),
         "draws of W and H": header["layout"]["dtype"],
-        "track": None if pairs is None else hashlib.sha256(pairs.tobytes()).hexdigest()[:16],
+        "track": _digest(work.pairs),
+        "start": _digest(begin),
         "version": settings["version"],
         "instruction set": _core.instruction_set,
     }
+
+
+def _digest(arrays: Any) -> str | None:
+    """Return a few characters that tell arrays from others."""
+    if arrays is None:
+        return None
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]
 
 
 def _differences(stored: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[str]:

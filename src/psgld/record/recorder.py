@@ -41,6 +41,7 @@ class Recorder:
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on, besides the draws and the traces."""
         numbers = {"kept": self.kept, "marks": len(self.warmup.lp), "divergences": self._divergences}
+        numbers["iteration"] = self.chain.iteration
         return numbers | (
             {} if self.moments is None else {f"moments/{n}": x for n, x in self.moments.state().items()}
         )

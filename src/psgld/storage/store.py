@@ -18,6 +18,8 @@ from ..record.files import read_arrays
 from ..record.layout import POSTERIOR, STATS, TRACKED, WARMUP
 from ..record.store import cannot_write, damaged
 
+_NUMBERS = ("kept", "marks", "divergences", "iteration")
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,7 @@ class _Checkpoint:
     kept: int
     marks: int
     divergences: int
+    iteration: int
     count: int
     mean: NDArray[np.float64]
     squares: NDArray[np.float64]
@@ -73,6 +76,9 @@ def _posterior(store: Store) -> Posterior:
         settings = settings | {
             "divergences": sum(points[c].divergences for c in chains),
             "interrupted": min(kept) < layout.draws,
+            "bytes_moved": round(
+                store.header["bytes_an_iteration"] * sum(points[c].iteration for c in chains)
+            ),
         }
     return Posterior(
         _draws(store, chains, n),
@@ -91,15 +97,15 @@ def _checkpoint(store: Store, chain: int) -> _Checkpoint:
     path = store.checkpoint(chain)
     nothing = np.zeros(0)
     if not path.exists():
-        return _Checkpoint(0, 0, 0, 0, nothing, nothing)
+        return _Checkpoint(0, 0, 0, 0, 0, nothing, nothing)
     moments = ["moments/count", "moments/mean", "moments/squares"] if store.layout.pairs else []
-    state = read_arrays(path, ["kept", "marks", "divergences", *moments])
-    kept, marks, divergences = (int(state[name]) for name in ("kept", "marks", "divergences"))
+    state = read_arrays(path, [*_NUMBERS, *moments])
+    kept, marks, divergences, iteration = (int(state[name]) for name in _NUMBERS)
     if not 0 <= kept <= store.layout.draws or (kept and marks != store.layout.marks):
         raise ValueError(f"{path.name} says {kept} draws of {store.layout.draws}")
     if not moments:
-        return _Checkpoint(kept, marks, divergences, 0, nothing, nothing)
-    return _Checkpoint(kept, marks, divergences, *(state[name] for name in moments))  # type: ignore[arg-type]
+        return _Checkpoint(kept, marks, divergences, iteration, 0, nothing, nothing)
+    return _Checkpoint(kept, marks, divergences, iteration, *(state[name] for name in moments))  # type: ignore[arg-type]
 
 
 def _draws(store: Store, chains: list[int], n: int) -> Draws:
