@@ -21,6 +21,7 @@ from . import (
     overhead,
     predicting,
     sparse,
+    throughput,
 )
 from .harness import Row, Settings
 
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "bias": bias.run,
     "checkpoints": checkpoints.run,
     "predicting": predicting.run,
+    "throughput": throughput.run,
 }
 
 
