@@ -20,6 +20,7 @@ from . import (
     metrics,
     overhead,
     predicting,
+    ring,
     sparse,
     throughput,
 )
@@ -33,6 +34,7 @@ BENCHMARKS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "family": family.run,
     "blocks": building.run,
     "sparse": sparse.run,
+    "ring": ring.run,
     "metrics": metrics.run,
     "gibbs": gibbs.run,
     "bias": bias.run,

@@ -22,8 +22,8 @@ Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelih
       grid(grid),
       likelihood(likelihood),
       squares_(grid.chunk_slots),
-      remaining_(grid.parts),
-      slot_(grid.parts) {
+      remaining_(grid.strips),
+      slot_(grid.strips) {
   auto prepare = [&](Factor<T>& factor, const Side<T>& side, uint32_t tag) {
     factor.x = Aligned<T>(side.positions * stride);
     for (auto* vector : {&factor.linear, &factor.quadratic, &factor.move, &factor.curvature, &factor.ridge})
@@ -123,8 +123,8 @@ void Chain<T>::work(const Iteration& now, size_t number, Worker& worker) {
 }
 
 template <class T>
-void Chain<T>::run(Pool& pool, size_t n, const std::function<Iteration(size_t)>& iteration) {
-  if (n == 0) return;
+void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration) {
+  if (n == 0 || strips.first == strips.last) return;
   // A thread has at most one unfinished block in hand, and each queue one that is being handed out.
   const int threads = pool.size();
   if (grid.most_chunks > 1)
@@ -142,7 +142,7 @@ void Chain<T>::run(Pool& pool, size_t n, const std::function<Iteration(size_t)>&
   };
   std::vector<Queue> queues(threads);
   auto first_chunk = [&](int part, int queue) {
-    return grid.first_chunk[part][static_cast<size_t>(grid.parts) * queue / threads];
+    return grid.first_chunk[part][strips.first + (strips.last - strips.first) * queue / threads];
   };
   auto refill = [&] {
     for (int q = 0; q < threads; ++q)
@@ -169,11 +169,11 @@ void Chain<T>::run(Pool& pool, size_t n, const std::function<Iteration(size_t)>&
 
 template <class T>
 void Chain<T>::advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, std::span<const double> steps,
-                       std::span<const double> scales, std::span<const int32_t> draws) {
+                       std::span<const double> scales, Range strips, std::span<const int32_t> draws) {
   if (momentum != 0)
     for (auto* f : {&outer, &inner})
       if (!f->momentum.data()) f->momentum = Aligned<T>(f->x.size());
-  run(pool, parts.size(), [&](size_t q) {
+  run(pool, parts.size(), strips, [&](size_t q) {
     return Iteration{parts[q], Pass::langevin, rule(outer, t + q, steps[q], scales[q]),
                      rule(inner, t + q, steps[q], scales[q]),
                      draws.empty() ? nullptr : draws.data() + q * grid.widest()};
@@ -181,14 +181,24 @@ void Chain<T>::advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, s
 }
 
 template <class T>
-void Chain<T>::accumulate(Pool& pool, Pass pass, int part) {
+void Chain<T>::clear_sums() {
   for (auto* f : {&outer, &inner}) {
     if (!f->sum.data()) f->sum = Aligned<T>(f->x.size());
     std::memset(f->sum.data(), 0, sizeof(T) * f->sum.size());
   }
+}
+
+template <class T>
+void Chain<T>::add_sums(Pool& pool, Pass pass, int part, Range strips) {
   const Rule<T> o = rule(outer, 0, 0, 1), i = rule(inner, 0, 0, 1);
   const int first = part < 0 ? 0 : part, n = part < 0 ? grid.parts : 1;
-  run(pool, n, [&](size_t q) { return Iteration{first + static_cast<int>(q), pass, o, i}; });
+  run(pool, n, strips, [&](size_t q) { return Iteration{first + static_cast<int>(q), pass, o, i}; });
+}
+
+template <class T>
+void Chain<T>::accumulate(Pool& pool, Pass pass, int part) {
+  clear_sums();
+  add_sums(pool, pass, part, all());
 }
 
 template <class T>
@@ -208,9 +218,18 @@ void Chain<T>::set_bound(Pool& pool, Factor<T>& factor, std::span<const double> 
 }
 
 template <class T>
+double Chain<T>::strip_squares(int strip) const {
+  const size_t block = static_cast<size_t>(strip) * grid.parts, last = block + grid.parts;
+  const int end = last < grid.chunk_slot.size() ? grid.chunk_slot[last] : grid.chunk_slots;
+  double total = 0;
+  for (int slot = grid.chunk_slot[block]; slot < end; ++slot) total += squares_[slot];
+  return total;
+}
+
+template <class T>
 double Chain<T>::squares() const {
   double total = 0;
-  for (double s : squares_) total += s;
+  for (int b = 0; b < grid.strips; ++b) total += strip_squares(b);
   return total;
 }
 
@@ -224,21 +243,17 @@ double Chain<T>::fresh_squares(Pool& pool) {
 }
 
 template <class T>
-void Chain<T>::sums(const Side<T>& side, const Factor<T>& factor, double* sum, double* squares,
-                    double* weighted) const {
-  for (int b = 0; b < grid.parts; ++b) {
-    const size_t first = side.first[b], at = static_cast<size_t>(b) * components;
-    kernels<T>().column_sums(factor.x.data() + first * stride, side.counts.data() + first, side.rows[b],
-                             stride, components, sum + at, squares + at, weighted + at);
-  }
+void Chain<T>::strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const {
+  const size_t first = side.first[strip];
+  kernels<T>().column_sums(factor.x.data() + first * stride, side.counts.data() + first, side.rows[strip],
+                           stride, components, out, out + components, out + 2 * components);
 }
 
 template <class T>
-void Chain<T>::gram(const Side<T>& side, const Factor<T>& factor, double* sum) const {
+void Chain<T>::strip_gram(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const {
   Worker worker(0);
-  for (int b = 0; b < grid.parts; ++b)
-    kernels<T>().gram(factor.x.data() + static_cast<size_t>(side.first[b]) * stride, side.rows[b], stride,
-                      components, sum, worker.scratch);
+  kernels<T>().gram(factor.x.data() + static_cast<size_t>(side.first[strip]) * stride, side.rows[strip],
+                    stride, components, out, worker.scratch);
 }
 
 template <class T>

@@ -37,29 +37,41 @@ class Chain {
   Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood);
   ~Chain();
 
+  // A run of the outer strips of the grid: the blocks of a part that are worked on.
+  struct Range {
+    int first, last;
+  };
+  Range all() const { return {0, grid.strips}; }
+
   // Iterations t, t+1, ... of the given parts, step sizes and scales. With `draws`, not of all entries of a
   // part, but of that many drawn from each of its chunks: (iterations, grid.widest) numbers.
   void advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, std::span<const double> steps,
-               std::span<const double> scales, std::span<const int32_t> draws = {});
+               std::span<const double> scales, Range strips, std::span<const int32_t> draws);
 
   // Sums of scores or weights over a part (or over all of V, part < 0) into outer.sum and inner.sum.
   void accumulate(Pool& pool, Pass pass, int part);
 
+  // The same, piece by piece: first zeros, then some blocks of a part.
+  void clear_sums();
+  void add_sums(Pool& pool, Pass pass, int part, Range strips);
+
   // The non-negative metric from the sums of the weights: b = sum / phi + rate.
   void set_bound(Pool& pool, Factor<T>& factor, std::span<const double> rate);
 
-  // Over the last visit to every block, in a fixed order.
+  // Squared residuals of an outer strip, at the last visit to each of its blocks.
+  double strip_squares(int strip) const;
+
+  // Of all outer strips that are here, in their order.
   double squares() const;
 
   // The same at the present state: a pass over V that leaves what `accumulate` added up alone.
   double fresh_squares(Pool& pool);
 
-  // Column sums of x, x^2 and count x^2 of every strip: (strips, components) each.
-  void sums(const Side<T>& side, const Factor<T>& factor, double* sum, double* squares,
-            double* weighted) const;
+  // Column sums of x, x^2 and count x^2 of a strip: (3, components).
+  void strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const;
 
-  // Sum of x x' over the rows, strip by strip: (components, components).
-  void gram(const Side<T>& side, const Factor<T>& factor, double* sum) const;
+  // Sum of x x' over the rows of a strip: (components, components), added to `out`.
+  void strip_gram(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const;
 
   void save();
   void restore();
@@ -80,7 +92,7 @@ class Chain {
 
   Rule<T> rule(const Factor<T>& factor, uint64_t t, double step, double scale) const;
   Strip<T> strip(const Side<T>& side, const Factor<T>& factor, int number) const;
-  void run(Pool& pool, size_t n, const std::function<Iteration(size_t)>& iteration);
+  void run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration);
   void work(const Iteration& now, size_t number, Worker& worker);
 
   std::vector<double> saved_squares_;

@@ -1,4 +1,5 @@
-// V cut into B x B blocks. Built once, read by any number of chains.
+// V cut into B x B blocks, or the blocks of some of its outer strips. Built once, read by any number of
+// chains.
 #pragma once
 
 #include <algorithm>
@@ -49,17 +50,20 @@ class Aligned {
   size_t size_ = 0;
 };
 
-// One side of the grid: the rows of one factor, strip after strip, each padded to whole tiles.
+// One side of the grid: the rows of one factor, strip after strip, each padded to whole tiles. It may hold
+// fewer rows than V has.
 template <class T>
 struct Side {
+  static constexpr uint32_t kElsewhere = ~uint32_t{0};
+
   std::vector<int> rows, first;        // of each strip: its length, the position of its first row
-  std::vector<uint32_t> strip, local;  // of each original index
+  std::vector<uint32_t> strip, local;  // of each original index; kElsewhere if it is in no strip here
   Aligned<uint32_t> ids;               // original index at each position
   Aligned<T> counts;                   // observed entries at each position
   size_t positions = 0;
 
-  Side(std::span<const int64_t> order, std::span<const int64_t> bounds)
-      : strip(order.size()), local(order.size()) {
+  Side(std::span<const int64_t> order, std::span<const int64_t> bounds, size_t size)
+      : strip(size, kElsewhere), local(size, kElsewhere) {
     for (size_t b = 0; b + 1 < bounds.size(); ++b) {
       const int n = static_cast<int>(bounds[b + 1] - bounds[b]);
       rows.push_back(n);
@@ -76,7 +80,8 @@ struct Side {
         ids[first[b] + r] = id;
       }
   }
-  size_t size() const { return strip.size(); }
+  size_t size() const { return strip.size(); }  // of V
+  bool here(size_t id) const { return strip[id] != kElsewhere; }
   size_t position(size_t id) const { return first[strip[id]] + local[id]; }
 };
 
@@ -89,30 +94,34 @@ struct Chunk {
 template <class T>
 class Grid {
  public:
-  const int parts;     // B
-  const bool swapped;  // the outer side is the columns of V
+  const int parts;        // B
+  const int strips;       // outer strips that are here: all B, or a run of them
+  const int first_strip;  // of that run
+  const bool swapped;     // the outer side is the columns of V
   Side<T> outer, inner;
   std::vector<Block<T>> blocks;                  // outer strip x inner strip
   std::vector<std::vector<Chunk>> chunks;        // of each part, in the order of its outer strips
   std::vector<std::vector<size_t>> first_chunk;  // of each part: where each outer strip begins, and the end
-  std::vector<int> chunk_slot;  // of each block: where its chunks are numbered from, over the whole grid
+  std::vector<int> chunk_slot;                   // of each block: where its chunks are numbered from
   int chunk_slots = 0, most_chunks = 1;
 
   // Compressed rows of V (values - shift).
   template <class Value>
   Grid(std::span<const int64_t> start, std::span<const int32_t> index, const Value* value, bool swapped,
-       bool zeros, double shift, Side<T>&& outer_side, Side<T>&& inner_side)
-      : parts(static_cast<int>(outer_side.rows.size())),
+       bool zeros, double shift, int first_strip, Side<T>&& outer_side, Side<T>&& inner_side)
+      : parts(static_cast<int>(inner_side.rows.size())),
+        strips(static_cast<int>(outer_side.rows.size())),
+        first_strip(first_strip),
         swapped(swapped),
         outer(std::move(outer_side)),
         inner(std::move(inner_side)),
-        blocks(static_cast<size_t>(parts) * parts) {
+        blocks(static_cast<size_t>(strips) * parts) {
     const int64_t rows = static_cast<int64_t>(start.size()) - 1;
-    const size_t heads = (outer.size() + parts) * parts;
+    const size_t heads = (outer.positions + strips) * parts;
     start_ = Aligned<uint32_t>(heads);
     std::vector<uint32_t*> head(blocks.size());  // of each block
     size_t at = 0;
-    for (int b = 0; b < parts; ++b)
+    for (int b = 0; b < strips; ++b)
       for (int c = 0; c < parts; ++c) {
         head[b * parts + c] = start_.data() + at;
         at += outer.rows[b] + 1;
@@ -122,22 +131,24 @@ class Grid {
         for (int64_t q = start[i]; q < start[i + 1]; ++q) {
           const uint32_t o = swapped ? index[q] : static_cast<uint32_t>(i),
                          n = swapped ? static_cast<uint32_t>(i) : index[q];
+          if (!outer.here(o)) continue;
           f(head[outer.strip[o] * parts + inner.strip[n]], o, n, q);
         }
     };
+    size_t entries = 0;
     visit([&](uint32_t* h, uint32_t o, uint32_t n, int64_t) {
+      ++entries;
       ++h[outer.local[o]];
       outer.counts[outer.position(o)] += 1;
       inner.counts[inner.position(n)] += 1;
     });
     if (zeros) {
       for (size_t i = 0; i < outer.size(); ++i)
-        outer.counts[outer.position(i)] = static_cast<T>(inner.size());
+        if (outer.here(i)) outer.counts[outer.position(i)] = static_cast<T>(inner.size());
       for (size_t j = 0; j < inner.size(); ++j)
         inner.counts[inner.position(j)] = static_cast<T>(outer.size());
     }
     const bool narrow = *std::max_element(inner.rows.begin(), inner.rows.end()) <= 65536;
-    const size_t entries = static_cast<size_t>(start[rows]);
     value_ = Aligned<T>(entries);
     tile_row_ = Aligned<uint8_t>(entries);
     if (narrow)
@@ -148,7 +159,7 @@ class Grid {
     // the next.
     size_t offset = 0;
     std::vector<size_t> base(blocks.size());
-    for (int b = 0; b < parts; ++b)
+    for (int b = 0; b < strips; ++b)
       for (int c = 0; c < parts; ++c) {
         Block<T>& block = blocks[b * parts + c];
         uint32_t* h = head[b * parts + c];
@@ -184,16 +195,19 @@ class Grid {
 
   // A dense V, row-major, NaN = unobserved.
   template <class Value>
-  Grid(const Value* v, bool swapped, double shift, Side<T>&& outer_side, Side<T>&& inner_side)
-      : parts(static_cast<int>(outer_side.rows.size())),
+  Grid(const Value* v, bool swapped, double shift, int first_strip, Side<T>&& outer_side,
+       Side<T>&& inner_side)
+      : parts(static_cast<int>(inner_side.rows.size())),
+        strips(static_cast<int>(outer_side.rows.size())),
+        first_strip(first_strip),
         swapped(swapped),
         outer(std::move(outer_side)),
         inner(std::move(inner_side)),
-        blocks(static_cast<size_t>(parts) * parts) {
+        blocks(static_cast<size_t>(strips) * parts) {
     auto padded = [](int n) { return static_cast<size_t>((n + kRowTile - 1) / kRowTile * kRowTile); };
     value_ = Aligned<T>(outer.positions * inner.positions, std::numeric_limits<T>::quiet_NaN());
     T* at = value_.data();
-    for (int b = 0; b < parts; ++b)
+    for (int b = 0; b < strips; ++b)
       for (int c = 0; c < parts; ++c) {
         Block<T>& block = blocks[b * parts + c];
         block = {outer.rows[b], inner.rows[c], 0};
@@ -216,7 +230,7 @@ class Grid {
 
   // Part p joins row strip b of V to column strip b + p, whichever of them is outer.
   int inner_strip(int outer_strip, int part) const {
-    return (outer_strip + (swapped ? parts - part : part)) % parts;
+    return (first_strip + outer_strip + (swapped ? parts - part : part)) % parts;
   }
   const Block<T>& block(int outer_strip, int part) const {
     return blocks[outer_strip * parts + inner_strip(outer_strip, part)];
@@ -241,7 +255,7 @@ class Grid {
     chunk_slot.assign(blocks.size(), 0);
     chunk_slots = 0, most_chunks = 1;
     for (int p = 0; p < parts; ++p)
-      for (int b = 0; b < parts; ++b) {
+      for (int b = 0; b < strips; ++b) {
         first_chunk[p].push_back(chunks[p].size());
         const Block<T>& k = block(b, p);
         const int tile = k.dense ? kPanelRows : kRowTile, tiles = (k.rows + tile - 1) / tile;
@@ -253,8 +267,7 @@ class Grid {
         const double total = cost(tiles);
         const int n =
             std::clamp(static_cast<int>(total / std::max(24576.0, 36.0 * k.columns)), 1, std::min(16, tiles));
-        chunk_slot[b * parts + inner_strip(b, p)] = chunk_slots;
-        chunk_slots += n;
+        chunk_slot[b * parts + inner_strip(b, p)] = n;
         most_chunks = std::max(most_chunks, n);
         int from = 0;
         for (int q = 0; q < n; ++q) {
@@ -263,8 +276,10 @@ class Grid {
           chunks[p].push_back({b, from * tile, std::min(k.rows, to * tile), q, n});
           from = to;
         }
-        if (b == parts - 1) first_chunk[p].push_back(chunks[p].size());
+        if (b == strips - 1) first_chunk[p].push_back(chunks[p].size());
       }
+    // Numbered outer strip after outer strip, so that those of a run of outer strips are a run, too.
+    for (int& slot : chunk_slot) chunk_slots += std::exchange(slot, chunk_slots);
   }
 
  private:

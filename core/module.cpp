@@ -73,14 +73,19 @@ struct BoundChain : Chain<T> {
   void scatter(int which, const Aligned<T>& to, const T* from) {
     const Side<T>& s = side(which);
     for (size_t i = 0; i < s.size(); ++i)
-      std::copy_n(from + i * this->components, this->components, to.data() + s.position(i) * this->stride);
+      if (s.here(i))
+        std::copy_n(from + i * this->components, this->components, to.data() + s.position(i) * this->stride);
   }
 
-  // An array of a factor by name: "x", "momentum", "saved" (what `restore` goes back to) or "sum" (of scores
-  // or weights).
+  // An array of a factor by name: "x", "momentum", "inverse_bound" (of the metric), "saved" (what `restore`
+  // goes back to) or "sum" (of scores or weights).
   Aligned<T>& array(int which, std::string_view name) {
     Factor<T>& f = factor(which);
-    Aligned<T>& a = name == "x" ? f.x : name == "momentum" ? f.momentum : name == "saved" ? f.saved : f.sum;
+    Aligned<T>& a = name == "x"               ? f.x
+                    : name == "momentum"      ? f.momentum
+                    : name == "inverse_bound" ? f.inverse_bound
+                    : name == "saved"         ? f.saved
+                                              : f.sum;
     require(&a != &f.sum || name == "sum", "no such array");
     if (!a.data()) a = Aligned<T>(f.x.size());
     return a;
@@ -92,41 +97,51 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
   using G = Grid<T>;
   using C = BoundChain<T>;
 
-  auto side = [](const In<int64_t>& order, const In<int64_t>& bounds) {
-    return Side<T>(span(order), span(bounds));
-  };
+  // The outer side: the strips that are kept here, the number of the first, and the rows of V on that side.
+  // The inner side: all strips.
   auto grid = nb::class_<G>(m, grid_name);
-  auto from_sparse = [side]<class Value>(G* self, In<int64_t> start, In<int32_t> index, In<Value> value,
-                                         bool swapped, bool zeros, double shift, In<int64_t> order0,
-                                         In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
-    nb::gil_scoped_release release;
-    new (self) G(span(start), span(index), value.data(), swapped, zeros, shift, side(order0, bounds0),
-                 side(order1, bounds1));
-  };
-  auto from_dense = [side]<class Value>(G* self, InMatrix<Value> v, bool swapped, double shift,
-                                        In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1,
-                                        In<int64_t> bounds1) {
-    nb::gil_scoped_release release;
-    new (self) G(v.data(), swapped, shift, side(order0, bounds0), side(order1, bounds1));
-  };
   auto add_constructors = [&]<class Value>() {
-    grid.def("__init__", [from_sparse](G* self, In<int64_t> start, In<int32_t> index, In<Value> value,
-                                       bool swapped, bool zeros, double shift, In<int64_t> o0, In<int64_t> b0,
-                                       In<int64_t> o1, In<int64_t> b1) {
-      from_sparse.template operator()<Value>(self, start, index, value, swapped, zeros, shift, o0, b0, o1,
-                                             b1);
+    grid.def("__init__", [](G* self, In<int64_t> start, In<int32_t> index, In<Value> value, bool swapped,
+                            bool zeros, double shift, int first_strip, size_t outer_size, In<int64_t> order0,
+                            In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+      nb::gil_scoped_release release;
+      new (self) G(span(start), span(index), value.data(), swapped, zeros, shift, first_strip,
+                   Side<T>(span(order0), span(bounds0), outer_size),
+                   Side<T>(span(order1), span(bounds1), order1.shape(0)));
     });
-    grid.def("__init__", [from_dense](G* self, InMatrix<Value> v, bool swapped, double shift, In<int64_t> o0,
-                                      In<int64_t> b0, In<int64_t> o1, In<int64_t> b1) {
-      from_dense.template operator()<Value>(self, v, swapped, shift, o0, b0, o1, b1);
+    grid.def("__init__", [](G* self, InMatrix<Value> v, bool swapped, double shift, int first_strip,
+                            size_t outer_size, In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1,
+                            In<int64_t> bounds1) {
+      nb::gil_scoped_release release;
+      new (self) G(v.data(), swapped, shift, first_strip, Side<T>(span(order0), span(bounds0), outer_size),
+                   Side<T>(span(order1), span(bounds1), order1.shape(0)));
     });
   };
   add_constructors.template operator()<float>();
   add_constructors.template operator()<double>();
   grid.def("entries", [](const G& g) {
-    auto out = make_array<int64_t>({static_cast<size_t>(g.parts), static_cast<size_t>(g.parts)});
+    auto out = make_array<int64_t>({static_cast<size_t>(g.strips), static_cast<size_t>(g.parts)});
     for (size_t k = 0; k < g.blocks.size(); ++k) out.data()[k] = g.blocks[k].entries;
     return out;
+  });
+  grid.def("inner_strips", [](const G& g) {  // of each: the place of its first row, and its length
+    auto out = make_array<int64_t>({static_cast<size_t>(g.parts), 2});
+    for (int c = 0; c < g.parts; ++c) {
+      out.data()[2 * c] = g.inner.first[c];
+      out.data()[2 * c + 1] = g.inner.rows[c];
+    }
+    return out;
+  });
+  grid.def("inner_counts", [](const G& g) {  // of the entries that are here
+    auto out = make_array<int64_t>({g.inner.size()});
+    for (size_t j = 0; j < g.inner.size(); ++j)
+      out.data()[j] = static_cast<int64_t>(g.inner.counts[g.inner.position(j)]);
+    return out;
+  });
+  grid.def("set_inner_counts", [](G& g, In<int64_t> counts) {  // of all entries
+    require(counts.shape(0) == g.inner.size(), "one count a row");
+    for (size_t j = 0; j < g.inner.size(); ++j)
+      g.inner.counts[g.inner.position(j)] = static_cast<T>(counts.data()[j]);
   });
 
   grid.def("cut_chunks", &G::cut_chunks);
@@ -206,10 +221,11 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("advance",
            [](C& c, Pool& pool, uint64_t t, In<int32_t> parts, In<double> steps, In<double> scales,
-              InMatrix<int32_t> draws) {
+              InMatrix<int32_t> draws, int first, int last) {
              require(
                  draws.size() == 0 || (draws.shape(0) == parts.shape(0) && draws.shape(1) == c.grid.widest()),
                  "a number of draws for each chunk of each iteration");
+             require(0 <= first && first <= last && last <= c.grid.strips, "no such strips");
              require(steps.shape(0) == parts.shape(0) && scales.shape(0) == parts.shape(0),
                      "one step and one scale an iteration");
              for (size_t q = 0; q < parts.shape(0); ++q)
@@ -218,7 +234,8 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                          (c.outer.inverse_bound.data() && c.inner.inverse_bound.data()),
                      "the non-negative metric needs its bound");
              nb::gil_scoped_release release;
-             c.advance(pool, t, span(parts), span(steps), span(scales), {draws.data(), draws.size()});
+             c.advance(pool, t, span(parts), span(steps), span(scales), {first, last},
+                       {draws.data(), draws.size()});
            })
       .def("accumulate",
            [](C& c, Pool& pool, int pass, int part) {
@@ -226,7 +243,21 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              nb::gil_scoped_release release;
              c.accumulate(pool, static_cast<Pass>(pass), part);
            })
-      .def("squares", &C::squares)
+      .def("clear_sums", &C::clear_sums)
+      .def("add_sums",
+           [](C& c, Pool& pool, int pass, int part, int first, int last) {
+             require(part >= 0 && part < c.grid.parts, "no such part");
+             require(0 <= first && first <= last && last <= c.grid.strips, "no such strips");
+             require(c.outer.sum.data() != nullptr, "clear the sums first");
+             nb::gil_scoped_release release;
+             c.add_sums(pool, static_cast<Pass>(pass), part, {first, last});
+           })
+      .def("strip_squares",
+           [](C& c) {
+             auto out = make_array<double>({static_cast<size_t>(c.grid.strips), 1});
+             for (int b = 0; b < c.grid.strips; ++b) out.data()[b] = c.strip_squares(b);
+             return out;
+           })
       .def("residuals",
            [](C& c, bool saved) {
              const std::vector<double>& from = c.residuals(saved);
@@ -240,28 +271,36 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              c.residuals(saved).assign(residuals.data(), residuals.data() + residuals.shape(0));
            })
       .def("fresh_squares", &C::fresh_squares, nb::call_guard<nb::gil_scoped_release>())
-      .def("sums",
-           [](C& c) {  // (W and H; x, x^2 and count x^2; components), strips added in their order
-             const size_t strips = c.grid.parts, width = c.components, table = strips * width;
-             auto out = make_array<double>({2, 3, width});
-             std::vector<double> tables(3 * table);
-             for (int which = 0; which < 2; ++which) {
-               std::fill(tables.begin(), tables.end(), 0.0);
-               c.sums(c.side(which), c.factor(which), &tables[0], &tables[table], &tables[2 * table]);
-               for (size_t s = 0; s < 3; ++s)
-                 for (size_t b = 0; b < strips; ++b)
-                   for (size_t k = 0; k < width; ++k)
-                     out.data()[(3 * which + s) * width + k] += tables[s * table + b * width + k];
+      .def("strip_sums",
+           [](C& c, int which, In<int64_t> strips) {  // (strips; x, x^2 and count x^2; components)
+             const size_t width = c.components;
+             auto out = make_array<double>({strips.shape(0), 3 * width});
+             for (size_t s = 0; s < strips.shape(0); ++s) {
+               const int64_t b = strips.data()[s];
+               require(b >= 0 && b < static_cast<int64_t>(c.side(which).rows.size()), "no such strip");
+               c.strip_sums(c.side(which), c.factor(which), static_cast<int>(b), out.data() + s * 3 * width);
              }
              return out;
            })
-      .def("gram",
-           [](C& c, int which) {
-             const size_t width = c.components;
-             auto out = make_array<double>({width, width});
-             c.gram(c.side(which), c.factor(which), out.data());
+      .def("strip_grams",
+           [](C& c, int which, In<int64_t> strips) {  // (strips, components * components)
+             const size_t cells = static_cast<size_t>(c.components) * c.components;
+             auto out = make_array<double>({strips.shape(0), cells});
+             for (size_t s = 0; s < strips.shape(0); ++s) {
+               const int64_t b = strips.data()[s];
+               require(b >= 0 && b < static_cast<int64_t>(c.side(which).rows.size()), "no such strip");
+               c.strip_gram(c.side(which), c.factor(which), static_cast<int>(b), out.data() + s * cells);
+             }
              return out;
            })
+      .def(
+          "array",
+          [](C& c, int which, const char* name) {  // as it is kept, (places, stride), not a copy
+            const Aligned<T>& a = c.array(which, name);
+            const size_t stride = c.stride, shape[] = {a.size() / stride, stride};
+            return nb::ndarray<nb::numpy, T>(a.data(), 2, shape, nb::find(c));
+          },
+          nb::rv_policy::reference_internal)
       .def("gather",
            [](C& c, Pool& pool, int which, const char* name, OutMatrix<T> out) {
              require(out.shape(0) == c.side(which).size() && static_cast<int>(out.shape(1)) <= c.components,
@@ -282,11 +321,10 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              c.scatter(which, c.array(which, name), x.data());
            })
       .def("noise",
-           [](C& c, int which, uint64_t iteration) {
-             const size_t rows = c.side(which).size();
+           [](C& c, int which, uint64_t iteration, In<int64_t> of) {
+             const size_t rows = of.shape(0);
              auto out = make_array<float>({rows, static_cast<size_t>(c.components)});
-             std::vector<uint32_t> ids(rows);
-             for (size_t i = 0; i < rows; ++i) ids[i] = static_cast<uint32_t>(i);
+             std::vector<uint32_t> ids(of.data(), of.data() + rows);
              Scratch* scratch = kernels<T>().make_scratch();
              kernels<T>().noise(ids.data(), static_cast<int64_t>(rows), c.components, c.factor(which).tag,
                                 iteration, c.key, out.data(), c.components, scratch);
@@ -300,13 +338,16 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              for (size_t q = 0; q < rows.shape(0); ++q) {
                require(rows.data()[q] >= 0 && rows.data()[q] < static_cast<int64_t>(s.size()),
                        "row out of range");
-               out.data()[q] = static_cast<int64_t>(s.position(rows.data()[q]));
+               const size_t id = rows.data()[q];
+               out.data()[q] = s.here(id) ? static_cast<int64_t>(s.position(id)) : -1;
              }
              return out;
            })
       .def("mu",
            [](C& c, In<int64_t> rows, In<int64_t> columns) {  // positions
              require(rows.shape(0) == columns.shape(0), "as many rows as columns");
+             for (size_t q = 0; q < rows.shape(0); ++q)
+               require(rows.data()[q] >= 0 && columns.data()[q] >= 0, "no such place");
              auto out = make_array<T>({rows.shape(0)});
              nb::gil_scoped_release release;
              kernels<T>().dots(c.factor(0).x.data(), c.stride, c.factor(1).x.data(), c.stride, c.components,
@@ -343,6 +384,13 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
 NB_MODULE(_core, m) {
   m.doc() = "Compiled core of psgld: blocks, kernels, the loop over iterations.";
   m.attr("instruction_set") = instruction_set();
+  m.def("add_rows", [](InMatrix<double> x) {  // from the first to the last, one by one
+    const size_t width = x.shape(1);
+    auto out = make_array<double>({width});
+    for (size_t r = 0; r < x.shape(0); ++r)
+      for (size_t k = 0; k < width; ++k) out.data()[k] += x.data()[r * width + k];
+    return out;
+  });
   nb::class_<Pool>(m, "Pool").def(nb::init<int>()).def_prop_ro("size", &Pool::size);
   bind_precision<float>(m, "Grid32", "Chain32");
   bind_precision<double>(m, "Grid64", "Chain64");

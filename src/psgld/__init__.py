@@ -7,7 +7,7 @@ Posterior draws for Tweedie factor models by parallel stochastic gradient Langev
 
 from . import datasets as datasets
 from .data import Observations, observations
-from .engines import Threads
+from .engines import MPI, Threads
 from .errors import DataError, ModelError, PsgldError, PsgldWarning, SamplingError
 from .estimate import Estimate
 from .metrics import Identity, NonNegative, RealValued
@@ -42,6 +42,7 @@ __all__ = [
     "DSGD",
     "DSGLD",
     "LD",
+    "MPI",
     "PSGLD",
     "SGLD",
     "UCB",

@@ -16,7 +16,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from .engines.threads import WEIGHT, H, ThreadedChain, W
+from .engines import Blocks
+from .engines.threads import WEIGHT, H, W
 from .models import Hyper
 from .step_size import Decay, StepSize
 
@@ -29,17 +30,17 @@ class Metric(ABC):
     """ρ by default. Steps of second order are ρ/(1-ρ) times longer along what is slow, and no coarser elsewhere."""
 
     @abstractmethod
-    def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
+    def refresh(self, chain: Blocks, hyper: Hyper, size: int) -> None:
         """Take the frozen parts of D from the present state."""
 
-    def rescale(self, chain: ThreadedChain, hyper: Hyper) -> None:  # noqa: B027
+    def rescale(self, chain: Blocks, hyper: Hyper) -> None:  # noqa: B027
         """Take in hyperparameters that have moved far since the last refresh."""
 
-    def state(self, chain: ThreadedChain) -> dict[str, NDArray[Any]]:
+    def state(self, chain: Blocks) -> dict[str, NDArray[Any]]:
         """Return what the frozen parts of D are made of, besides hyperparameters."""
         return {}
 
-    def set_state(self, chain: ThreadedChain, hyper: Hyper, state: Mapping[str, Any]) -> None:  # noqa: B027
+    def set_state(self, chain: Blocks, hyper: Hyper, state: Mapping[str, Any]) -> None:  # noqa: B027
         """Make D as it was, from `state` and the hyperparameters of the last refresh, which the core has."""
 
     @abstractmethod
@@ -73,7 +74,7 @@ class Identity(Metric):
     code = 0
     momentum = 0.0
 
-    def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
+    def refresh(self, chain: Blocks, hyper: Hyper, size: int) -> None:
         """Do nothing: D does not change."""
 
     def due(self, upkeep: int) -> bool:
@@ -97,21 +98,21 @@ class NonNegative(Metric):
 
     code = 1
 
-    def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
+    def refresh(self, chain: Blocks, hyper: Hyper, size: int) -> None:
         """Take b from the present state: one pass over the data."""
         chain.accumulate(WEIGHT)
         self.rescale(chain, hyper)
 
-    def rescale(self, chain: ThreadedChain, hyper: Hyper) -> None:
+    def rescale(self, chain: Blocks, hyper: Hyper) -> None:
         """Take b from the weights of the last pass and the present φ and λ."""
         chain.set_bound(W, hyper.row_rate)
         chain.set_bound(H, hyper.col_rate)
 
-    def state(self, chain: ThreadedChain) -> dict[str, NDArray[Any]]:
+    def state(self, chain: Blocks) -> dict[str, NDArray[Any]]:
         """Return the weights of the last pass."""
         return chain.weights()
 
-    def set_state(self, chain: ThreadedChain, hyper: Hyper, state: Mapping[str, Any]) -> None:
+    def set_state(self, chain: Blocks, hyper: Hyper, state: Mapping[str, Any]) -> None:
         """Make b as it was."""
         chain.set_weights(state)
         self.rescale(chain, hyper)
@@ -153,17 +154,17 @@ class RealValued(Metric):
 
     code = 2
 
-    def refresh(self, chain: ThreadedChain, hyper: Hyper, size: int) -> None:
+    def refresh(self, chain: Blocks, hyper: Hyper, size: int) -> None:
         """Take q from the present state: sums over the factors, cheap enough for every cycle."""
         weighted = chain.sums()[:, 2] / (size * hyper.phi)
         chain.core.set_curvature(W, weighted[H], hyper.row_rate)
         chain.core.set_curvature(H, weighted[W], hyper.col_rate)
 
-    def state(self, chain: ThreadedChain) -> dict[str, NDArray[Any]]:
+    def state(self, chain: Blocks) -> dict[str, NDArray[Any]]:
         """Return q / φ and λ of both factors, (2, 2, K)."""
         return {"curvature": np.stack([chain.core.curvature(which) for which in (W, H)])}
 
-    def set_state(self, chain: ThreadedChain, hyper: Hyper, state: Mapping[str, Any]) -> None:
+    def set_state(self, chain: Blocks, hyper: Hyper, state: Mapping[str, Any]) -> None:
         """Make q as it was."""
         for which in (W, H):
             chain.core.set_curvature(which, *np.ascontiguousarray(state["curvature"][which], np.float64))

@@ -268,6 +268,10 @@ class Posterior:
         """Write everything to one file (`.npz`) or to a Zarr store (`.zarr`); `psgld.load` reads it. No pickles."""
         from .storage import save
 
+        if rank := self.settings.get("mpi_rank"):
+            raise DataError(
+                f"rank {rank} has no draws of W and H to save; rank 0 has: if psgld.MPI().rank == 0: post.save(…)"
+            )
         save(self, path)
 
     def __repr__(self) -> str:

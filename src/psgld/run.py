@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, final
@@ -45,22 +45,29 @@ class Plan:
             yield self.tune + d * self.thin, True
 
 
-def run(chain: Any, plan: Plan, recorder: Recorder) -> Iterator[int]:
+def _alone(pace: float) -> float:
+    return pace
+
+
+def run(
+    chain: Any, plan: Plan, recorder: Recorder, agree: Callable[[float], float] = _alone
+) -> Iterator[int]:
     """Run a chain to the end of the plan; yield the number of iterations just done, every tenth of a second or so.
 
     A chain that is resumed goes on at the first mark that its recorder has not seen.
+    Processes that run a chain together `agree` on the pace, so that all of them yield at the same iterations.
     """
     pace = 1.0  # iterations a slice
-    since, clock = 0, time.perf_counter()
+    since = 0
     for mark, keep in islice(plan.marks(), recorder.recorded, None):
         while chain.iteration < mark:
             n = min(mark - chain.iteration, max(1, int(pace)))
             before = time.perf_counter()
             chain.advance(n)
-            pace = min(4 * pace, max(1.0, n * _SLICE / max(time.perf_counter() - before, 1e-9)))
+            pace = agree(min(4 * pace, max(1.0, n * _SLICE / max(time.perf_counter() - before, 1e-9))))
             since += n
-            if time.perf_counter() - clock > _SLICE:
+            if since >= pace:
                 yield since
-                since, clock = 0, time.perf_counter()
+                since = 0
         recorder.record(keep)
     yield since

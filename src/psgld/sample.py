@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from .chains import Work, run_all
 from .data import Observations, observations
-from .engines import Threads
+from .engines import MPI, Engine, Threads
 from .errors import DataError, ModelError, PsgldWarning, SamplingError
 from .models import FactorModel, guess
 from .posterior import Posterior, assemble
@@ -24,6 +24,7 @@ from .resume import check_options, keys_in, open_saver
 from .run import Plan
 from .samplers import Planned, Sampler, as_sampler
 from .start import Start
+from .together import alike, for_ranks, together
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -31,13 +32,14 @@ _TUNE_CYCLES, _THIN_CYCLES = 200, 2
 _LEAST_TUNE, _LEAST_THIN = 1000, 10
 
 
+@together
 def sample(
     V: Any,
     model: FactorModel | None = None,
     *,
     rank: int | None = None,
     sampler: Sampler | str | None = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
     draws: int = 200,
     tune: int | None = None,
     thin: int | None = None,
@@ -64,7 +66,8 @@ def sample(
     sampler
         `PSGLD(…)` by default, or another of `psgld.samplers.SAMPLERS`, or its name.
     engine
-        `Threads(n)`; all cores by default.
+        `Threads(n)`, all cores by default; or `MPI(n)`, n threads on each rank that `mpiexec` started. All ranks
+        call with the same arguments, and rank 0 returns the draws of W and H.
     draws
         Kept draws per chain.
     tune
@@ -74,7 +77,8 @@ def sample(
     chains
         Independent chains, run side by side or one after the other, whichever fills the cores.
     seed
-        An int, a `SeedSequence` or a `Generator`. The same seed gives the same draws on any number of threads.
+        An int, a `SeedSequence` or a `Generator`. The same seed gives the same draws on any number of threads and
+        ranks.
     progress
         True, False, None (a bar on a terminal) or a function of `Progress`.
     track
@@ -112,10 +116,11 @@ def sample(
     check_options(store, resume, checkpoint_every, store_dtype)
     data = observations(V)
     model = _model(start.model if model is None and start is not None else model, rank, data)
-    sampler = as_sampler(sampler)
+    chosen = as_sampler(sampler)
     engine = Threads() if engine is None else engine
     _check_kinds(engine, progress)
-    data = _ready(data, model, sampler.dtype)
+    data = _ready(data, model, chosen.dtype)
+    sampler = for_ranks(chosen, data, engine)
     plan = _plan(draws, tune, thin, *_usual(sampler, data))
     _check_count("chains", chains, least=1)
     room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
@@ -124,6 +129,8 @@ def sample(
     setup = sampler.prepare(data, model, engine, plan.tune)
     probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
     keys = _keys(seed, chains)
+    if isinstance(engine, MPI):
+        keys = alike(engine, setup, plan, keys, pairs, seed is None)
     precision = None if store_dtype == sampler.dtype else store_dtype
     begin = None if start is None else Start.of(start, data, model)
     work = Work(setup, plan, room, pairs, probes, begin, precision=precision)
@@ -135,7 +142,7 @@ def sample(
     return _posterior(replace(work, saver=saver), keys, engine, progress)
 
 
-def _posterior(work: Work, keys: list[int], engine: Threads, progress: ProgressOption) -> Posterior:
+def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOption) -> Posterior:
     """Run the chains and put together what they recorded."""
     recorders: list[Recorder] = []
     try:
@@ -143,7 +150,10 @@ def _posterior(work: Work, keys: list[int], engine: Threads, progress: ProgressO
     finally:
         if work.saver is not None:
             work.saver.finish(recorders)
-    posterior = assemble(work.setup, work.plan, work.room, recorders, work.pairs, keys, interrupted)
+    room = work.room if engine.rank == 0 else work.room.without_factors()
+    posterior = assemble(work.setup, work.plan, room, recorders, work.pairs, keys, interrupted)
+    if engine.rank > 0:
+        posterior.settings["mpi_rank"] = engine.rank
     if work.saver is not None and work.saver.failure is not None:
         posterior.settings["unsaved"] = f"cannot write {work.saver.store.path}: {work.saver.failure}"
         warnings.warn(
@@ -225,8 +235,8 @@ def _check_range(data: Observations, dtype: str) -> None:
 
 
 def _check_kinds(engine: Any, progress: Any) -> None:
-    if not isinstance(engine, Threads):
-        raise SamplingError(f"engine must be Threads(…), got {engine!r}")
+    if not isinstance(engine, Threads | MPI):
+        raise SamplingError(f"engine must be Threads(…) or MPI(…), got {engine!r}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise SamplingError(f"progress must be True, False, None or a function, got {progress!r}")
 

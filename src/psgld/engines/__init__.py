@@ -1,5 +1,10 @@
 """Engines: where the blocks live and who works on them. They contain no mathematics."""
 
-from .threads import Threads
+from .mpi import MPI, MpiChain
+from .threads import ThreadedChain, Threads
 
-__all__ = ["Threads"]
+Engine = Threads | MPI
+Blocks = ThreadedChain | MpiChain
+"""The factors of a chain on an engine."""
+
+__all__ = ["MPI", "Blocks", "Engine", "MpiChain", "ThreadedChain", "Threads"]

@@ -22,8 +22,8 @@ from ..partition import Strips
 W, H = 0, 1
 """How the two factors are addressed."""
 
-_KEPT = {"W": (W, "x"), "H": (H, "x"), "saved_W": (W, "saved"), "saved_H": (H, "saved")}
-_MOMENTA = {"momentum_W": (W, "momentum"), "momentum_H": (H, "momentum")}
+KEPT = {"W": (W, "x"), "H": (H, "x"), "saved_W": (W, "saved"), "saved_H": (H, "saved")}
+MOMENTA = {"momentum_W": (W, "momentum"), "momentum_H": (H, "momentum")}
 """The arrays of a chain that cannot be worked out again: factor, and name in the core."""
 
 SCORE, WEIGHT = 1, 2
@@ -46,7 +46,7 @@ def available_cores() -> int:
 class Grid:
     """V cut into blocks, in the core's own form; shared by all chains."""
 
-    core: Any
+    core: Any  # of all outer strips, or of those that are kept here
     shape: tuple[int, int]
     blocks: int
     swapped: bool  # the columns of V are the outer side
@@ -58,6 +58,52 @@ class Grid:
         """Cut the work for iterations that draw a share of the entries; return what each chunk of each part holds."""
         self.core.cut_chunks(share)
         return np.asarray(self.core.chunk_entries(self.zeros))
+
+    @property
+    def outer(self) -> int:
+        """The factor whose strips stay: the longer one."""
+        return H if self.swapped else W
+
+    @property
+    def inner(self) -> int:
+        """The factor whose strips meet all strips of the other in turn: the shorter one."""
+        return W if self.swapped else H
+
+
+def core_grid(
+    data: Observations,
+    rows: Strips,
+    cols: Strips,
+    shift: float,
+    dtype: np.dtype[Any],
+    own: tuple[int, int] | None = None,
+) -> Any:
+    """Cut V - shift into blocks, in the core's own form; with `own`, those of a run of the outer strips."""
+    # The inner side is hit in any order, so the shorter one: it stays in cache.
+    swapped = columns_are_outer(data)
+    outer, inner = (cols, rows) if swapped else (rows, cols)
+    first, last = own or (0, outer.number)
+    bounds = outer.bounds[first : last + 1]
+    order = np.ascontiguousarray(outer.order[bounds[0] : bounds[-1]])
+    sides = (first, len(outer.order), order, bounds - bounds[0], inner.order, inner.bounds)
+    make = _core.Grid32 if dtype == np.float32 else _core.Grid64
+    if data.csr is None:
+        return make(np.ascontiguousarray(data.dense), swapped, shift, *sides)
+    indptr, indices, values = data.csr
+    return make(indptr, indices, values, swapped, data.absent == "zero", shift, *sides)
+
+
+def columns_are_outer(data: Observations) -> bool:
+    """Return whether the columns of V are the outer side."""
+    return data.shape[1] > data.shape[0]
+
+
+def part_sizes(entries: NDArray[np.int64], rows: Strips, cols: Strips, zeros: bool) -> NDArray[np.int64]:
+    """Return the entries of each part from those of the blocks, row strips × column strips."""
+    if zeros:
+        entries = np.outer(np.diff(rows.bounds), np.diff(cols.bounds))
+    strip = np.arange(rows.number)
+    return np.array([entries[strip, (strip + p) % rows.number].sum() for p in strip], dtype=np.int64)
 
 
 @final
@@ -83,31 +129,48 @@ class Threads:
         """Return the engine for one of several chains that run side by side."""
         return replace(self, threads=max(1, self.workers // chains))
 
+    @property
+    def ranks(self) -> int:
+        """The number of processes: one."""
+        return 1
+
+    @property
+    def rank(self) -> int:
+        """The number of this process among them."""
+        return 0
+
+    def agree(self, value: float) -> float:
+        """Return the value: there is nobody to agree with."""
+        return value
+
+    def any(self, flag: bool) -> bool:
+        """Return the flag: there is nobody else who could raise it."""
+        return flag
+
     def grid(
         self, data: Observations, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any]
     ) -> Grid:
         """Cut V - shift into blocks."""
-        # The inner side is hit in any order, so the shorter one: it stays in cache.
-        swapped = data.shape[1] > data.shape[0]
-        outer, inner = (cols, rows) if swapped else (rows, cols)
-        sides = (outer.order, outer.bounds, inner.order, inner.bounds)
-        make = _core.Grid32 if dtype == np.float32 else _core.Grid64
-        zeros = data.absent == "zero"
-        if data.csr is not None:
-            indptr, indices, values = data.csr
-            core = make(indptr, indices, values, swapped, zeros, shift, *sides)
-        else:
-            core = make(np.ascontiguousarray(data.dense), swapped, shift, *sides)
+        core, swapped, zeros = (
+            core_grid(data, rows, cols, shift, dtype),
+            columns_are_outer(data),
+            data.absent == "zero",
+        )
         entries = core.entries().T if swapped else core.entries()
-        if zeros:
-            entries = np.outer(np.diff(rows.bounds), np.diff(cols.bounds))
-        strip = np.arange(rows.number)
-        sizes = np.array([entries[strip, (strip + p) % rows.number].sum() for p in strip], dtype=np.int64)
+        sizes = part_sizes(entries, rows, cols, zeros)
         return Grid(core, data.shape, rows.number, swapped, zeros, sizes)
 
     def chain(self, grid: Grid, components: int, family: int, beta: float, floor: float) -> ThreadedChain:
         """Place two factors of zeros on a grid."""
         return ThreadedChain(grid, components, family, beta, floor, self.workers)
+
+
+def core_chain(
+    grid: Grid, components: int, family: int, beta: float, floor: float
+) -> _core.Chain32 | _core.Chain64:
+    """Return a chain of the core, of the precision of the grid."""
+    make = _core.Chain32 if isinstance(grid.core, _core.Grid32) else _core.Chain64
+    return make(grid.core, components, grid.swapped, family, beta, floor, grid.zeros)
 
 
 @final
@@ -117,13 +180,12 @@ class ThreadedChain:
     def __init__(
         self, grid: Grid, components: int, family: int, beta: float, floor: float, threads: int
     ) -> None:
-        make = _core.Chain32 if isinstance(grid.core, _core.Grid32) else _core.Chain64
-        self.core = make(grid.core, components, grid.swapped, family, beta, floor, grid.zeros)
+        self.core = core_chain(grid, components, family, beta, floor)
         self.grid = grid
         self.components = components
         self.second_order = False
         """Whether the momenta are part of the state."""
-        self.dtype = np.dtype(np.float32 if make is _core.Chain32 else np.float64)
+        self.dtype = np.dtype(np.float32 if isinstance(self.core, _core.Chain32) else np.float64)
         self._pool = _core.Pool(threads)
 
     def advance(
@@ -138,7 +200,7 @@ class ThreadedChain:
 
         With `draws`, an iteration reads that many entries of each chunk of the part, drawn with replacement.
         """
-        self.core.advance(self._pool, t, parts, steps, scales, _NO_DRAWS if draws is None else draws)
+        self.core.advance(self._pool, t, parts, steps, scales, _NO_DRAWS if draws is None else draws, 0, self.grid.blocks)
 
     def accumulate(self, kind: int, part: int = -1) -> None:
         """Add up scores or weights over a part (or over all of V) for every row of both factors."""
@@ -154,15 +216,26 @@ class ThreadedChain:
 
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
-        return self.core.sums()
+        strips = np.arange(self.grid.blocks)
+        tables = [self.core.strip_sums(which, strips) for which in (W, H)]
+        return np.stack([_core.add_rows(table).reshape(3, self.components) for table in tables])
 
     def gram(self, which: int) -> NDArray[np.float64]:
         """Return Σxxᵀ over the rows of a factor, (K, K), in a fixed order of the strips."""
-        return self.core.gram(which)
+        table = self.core.strip_grams(which, np.arange(self.grid.blocks))
+        return _core.add_rows(table).reshape(self.components, self.components)
 
     def squared_residuals(self) -> float:
         """Return Σ(v - μ)² as found at the last visit to each block."""
-        return self.core.squares()
+        return float(_core.add_rows(self.core.strip_squares())[0])
+
+    def save(self) -> None:
+        """Remember the present state."""
+        self.core.save()
+
+    def restore(self) -> None:
+        """Go back to the state that `save` remembered, at rest."""
+        self.core.restore()
 
     def fresh_squared_residuals(self) -> float:
         """Return Σ(v - μ)² at the present state: a pass over the data."""
@@ -192,7 +265,7 @@ class ThreadedChain:
             self.core.set_residuals(saved, np.ascontiguousarray(state[name], np.float64))
 
     def _kept(self) -> dict[str, tuple[int, str]]:
-        return _KEPT | (_MOMENTA if self.second_order else {})
+        return KEPT | (MOMENTA if self.second_order else {})
 
     def weights(self) -> dict[str, NDArray[Any]]:
         """Return what was accumulated last, to be taken in again by `set_weights`."""
@@ -216,7 +289,7 @@ class ThreadedChain:
 
     def noise(self, which: int, iteration: int) -> NDArray[np.float32]:
         """Return the standard normals that iteration uses for a factor."""
-        return self.core.noise(which, iteration)
+        return self.core.noise(which, iteration, np.arange(self.grid.shape[which]))
 
     def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places of rows of a factor in the strips."""

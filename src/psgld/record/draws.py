@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -62,7 +62,12 @@ class Draws:
             chain.factors.factor(0, out=self.W[number, draw])
             chain.factors.factor(1, out=self.H[number, draw])
             return
-        w, h = chain.factors.factor(0), chain.factors.factor(1)
+        w, h = (
+            chain.factors.factor(which, out=np.empty((rows, model.components), self.W.dtype))
+            for which, rows in enumerate(chain.setup.data.shape)
+        )
+        if chain.setup.engine.rank > 0:
+            return
         self.W[number, draw], self.row_bias[number, draw] = w[:, : model.rank], w[:, model.rank]
         self.H[number, draw], self.col_bias[number, draw] = (
             h[:, : model.rank],
@@ -82,6 +87,15 @@ class Draws:
                     f"draws of {name} exceed {np.finfo(precision).max:g}, the largest {precision}; "
                     "use store_dtype='float32'"
                 )
+
+    def without_factors(self) -> Draws:
+        """Return the draws of everything but the factors and the biases."""
+        none = {
+            name: a[:, :0]
+            for name in ("W", "H", "row_bias", "col_bias")
+            if (a := getattr(self, name)) is not None
+        }
+        return replace(self, **none)
 
     def part(self, chains: list[int], draws: int) -> Draws:
         """Return the first draws of some of the chains."""

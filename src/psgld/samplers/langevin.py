@@ -14,7 +14,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines.threads import SCORE, Grid, H, ThreadedChain, Threads, W
+from ..engines import Blocks, Engine
+from ..engines.threads import SCORE, Grid, H, W
 from ..errors import SamplingError
 from ..metrics import Metric
 from ..models import Hyper, Tweedie
@@ -96,7 +97,7 @@ class LangevinSetup(Setup):
         entries = self.data.stored / read
         return self.model.components * (entries * entry + sum(self.data.shape) * 9e-10)
 
-    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> LangevinChain:
+    def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> LangevinChain:
         """Start a chain; the key decides all its randomness."""
         return LangevinChain(self, key, probes, engine or self.engine)
 
@@ -116,9 +117,9 @@ class LangevinChain(Chain):
     """Factors that move by Langevin steps in the core."""
 
     setup: LangevinSetup
-    factors: ThreadedChain
+    factors: Blocks
 
-    def __init__(self, setup: LangevinSetup, key: int, probes: Probes, engine: Threads) -> None:
+    def __init__(self, setup: LangevinSetup, key: int, probes: Probes, engine: Engine) -> None:
         model, likelihood = setup.model, setup.model.likelihood
         floor = 1e-7 * abs(setup.moments.mean) or 1e-30
         factors = engine.chain(setup.grid, model.components, family_of(likelihood), likelihood.beta, floor)
@@ -192,7 +193,7 @@ class LangevinChain(Chain):
             )
         self.divergences.append(self.iteration)
         self.step_factor *= 0.5
-        self.factors.core.restore()
+        self.factors.restore()
         self._sums = None
         self.hyper = self._saved_hyper
         self._apply_hyper()
@@ -346,5 +347,5 @@ class LangevinChain(Chain):
         return float(np.sqrt(m.variance + m.mean**2)) or 1.0
 
     def _save(self) -> None:
-        self.factors.core.save()
+        self.factors.save()
         self._saved_hyper = self.hyper

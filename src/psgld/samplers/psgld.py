@@ -18,7 +18,7 @@ from typing import final
 import numpy as np
 
 from ..data import Observations
-from ..engines.threads import Threads
+from ..engines import Engine
 from ..errors import ModelError
 from ..metrics import Identity, Metric
 from ..models import FactorModel
@@ -84,7 +84,7 @@ class PSGLD:
         first_order = self.momentum == 0.0 or self.metric == "identity" or isinstance(self.metric, Identity)
         return blocks_of(self.blocks, self.partition, data, None if first_order else _MOST_PARTS)
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
+    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Cut the data into blocks and fix all that the chains share."""
         blocks = self.cycle(data)
         return setup_of(

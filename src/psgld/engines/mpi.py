@@ -1,0 +1,425 @@
+"""Many processes, on one machine or on many: the ring of the paper on MPI.
+
+Strips of the longer factor stay on their rank; strips of the shorter one travel (`ring.py`). Every rank runs the same
+chain in lock step: hyperparameters and metric follow from sums of strips, which are added in the order of the strips
+whoever has them. So the chain has the same bits on any number of ranks as on threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..data import Observations
+from ..errors import ModelError, SamplingError
+from ..partition import Strips
+from . import ranks
+from .ring import Move, Ring
+from .threads import (
+    KEPT,
+    MOMENTA,
+    Grid,
+    H,
+    W,
+    available_cores,
+    columns_are_outer,
+    core_chain,
+    core_grid,
+    part_sizes,
+)
+
+_TRAVEL, _REST = "ring", "other"
+"""What bytes are counted as: strips sent between two iterations; everything else."""
+
+
+@final
+@dataclass(frozen=True)
+class MPI:
+    """Run on all ranks that `mpiexec` started, `threads` threads each; by default, as many as the cores allow.
+
+    Every rank calls `psgld.sample` with the same arguments. Rank 0 shows the progress and returns the full posterior;
+    the others return one without draws of W and H.
+
+    Examples
+    --------
+    >>> import psgld
+    >>> engine = psgld.Threads() if psgld.MPI().ranks == 1 else psgld.MPI(threads=1)
+    """
+
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        n = self.threads
+        if n is not None and (
+            isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= 1024
+        ):
+            raise ModelError(f"threads must be an integer from 1 to 1024, got {n!r}")
+
+    @property
+    def ranks(self) -> int:
+        """The number of processes."""
+        return int(ranks.world().Get_size())
+
+    @property
+    def rank(self) -> int:
+        """The number of this process among them."""
+        return int(ranks.world().Get_rank())
+
+    @property
+    def workers(self) -> int:
+        """The number of threads of this rank."""
+        return int(self.threads or _cores_of_this_rank())
+
+    def share(self, chains: int) -> MPI:
+        """Return the engine itself: chains run one after the other, each on all ranks."""
+        return self
+
+    def agree(self, value: float) -> float:
+        """Return rank 0's value on all ranks."""
+        return float(ranks.from_first(np.array([value]))[0])
+
+    def any(self, flag: bool) -> bool:
+        """Return whether any rank raised the flag."""
+        return bool(ranks.total(np.array([int(flag)]))[0])
+
+    def same_keys(self, keys: list[int]) -> list[int]:
+        """Return rank 0's keys on all ranks."""
+        return [int(key) for key in ranks.from_first(np.array(keys, np.uint64))]
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """End all ranks if this one fails, after one line that says which and why."""
+        with ranks.guard():
+            yield
+
+    def check_same(self, settings: Mapping[str, str]) -> None:
+        """Raise SamplingError on all ranks if they were not started with the same settings."""
+        first, *others = ranks.everyones(dict(settings))
+        for rank, other in enumerate(others, start=1):
+            for name in first:
+                if other.get(name) != first[name]:
+                    raise SamplingError(
+                        f"the ranks disagree on {name}: {first[name]} on rank 0, {other.get(name)} on rank {rank}; "
+                        "start all of them alike"
+                    )
+
+    def grid(
+        self, data: Observations, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any]
+    ) -> Grid:
+        """Cut V - shift into blocks, and keep those of the outer strips of this rank."""
+        blocks, swapped, zeros = rows.number, columns_are_outer(data), data.absent == "zero"
+        if blocks < self.ranks:
+            raise ModelError(
+                f"{self.ranks} ranks need at least as many strips, got blocks = {blocks}; choose blocks = {self.ranks} "
+                "or more, or start fewer ranks"
+            )
+        own = Ring(blocks, self.ranks, swapped).own(self.rank)
+        core = core_grid(data, rows, cols, shift, dtype, own)
+        if not zeros:
+            core.set_inner_counts(ranks.total(core.inner_counts()))
+        entries = np.zeros((blocks, blocks), np.int64)
+        entries[slice(*own)] = core.entries()
+        entries = ranks.total(entries)
+        sizes = part_sizes(entries.T if swapped else entries, rows, cols, zeros)
+        return Grid(core, data.shape, blocks, swapped, zeros, sizes)
+
+    def chain(self, grid: Grid, components: int, family: int, beta: float, floor: float) -> MpiChain:
+        """Place two factors of zeros on the ranks."""
+        return MpiChain(grid, components, family, beta, floor, self)
+
+
+@cache
+def _cores_of_this_rank() -> int:
+    """Return the cores of this machine that the ranks on it may use, shared out among them."""
+    allowed = np.zeros(os.cpu_count() or 1, np.int64)
+    try:
+        allowed[list(os.sched_getaffinity(0))] = 1
+    except AttributeError:
+        allowed[: available_cores()] = 1
+    together, here = ranks.on_this_machine(allowed)
+    return max(1, int(np.count_nonzero(together)) // here)
+
+
+@final
+class MpiChain:
+    """The factors of one chain over all ranks, as this rank sees them. All methods are called by all ranks at once.
+
+    Arrays of the inner factor have room for all strips; those that this rank holds at the moment (`_part` says which)
+    are up to date. "x", "momentum" and "inverse_bound" travel; "saved" and "sum" stay where strips are in part 0.
+    """
+
+    def __init__(
+        self, grid: Grid, components: int, family: int, beta: float, floor: float, engine: MPI
+    ) -> None:
+        self.core = core_chain(grid, components, family, beta, floor)
+        self.grid, self.components = grid, components
+        self.second_order = False
+        """Whether the momenta are part of the state."""
+        self.dtype = np.dtype(np.float32 if isinstance(self.core, _core.Chain32) else np.float64)
+        self.sent: Counter[str] = Counter()
+        """Bytes sent by this rank: between iterations ("ring") and besides ("other")."""
+        self._comm, self._rank = ranks.world(), engine.rank
+        self._ring = Ring(grid.blocks, engine.ranks, grid.swapped)
+        self._pool = _core.Pool(engine.workers)
+        self._first, self._last = self._ring.own(self._rank)
+        self._strips = grid.core.inner_strips()
+        self._moves: dict[tuple[int, int], Move] = {}
+        self._part = 0
+        self._complete: set[str] = set()  # arrays of the inner factor that are up to date in all strips
+        places = self.core.positions(grid.outer, np.arange(grid.shape[grid.outer]))
+        self._rows = np.flatnonzero(places >= 0)  # of the outer factor that are here
+        self._places = places[self._rows]
+        slots = ranks.everyones_number(len(self.core.residuals(False)))
+        self._slots = np.cumsum([0, *slots])  # where the residuals of each rank begin
+
+    # -- moving ------------------------------------------------------------------------------------------
+
+    def advance(
+        self, t: int, parts: NDArray[np.int32], steps: NDArray[np.float64], scales: NDArray[np.float64]
+    ) -> None:
+        """Run iterations t, t + 1, …, one for each part."""
+        self._bring(int(parts[0]))
+        self._complete.clear()
+        travelling = self._travelling()
+        for q, part in enumerate(parts.tolist()):
+            # What comes after the last one is not known yet: on a ring, the next part.
+            then = int(parts[q + 1]) if q + 1 < len(parts) else (part + 1) % self.grid.blocks
+            now = slice(q, q + 1)
+            work = partial(self.core.advance, self._pool, t + q, parts[now], steps[now], scales[now])
+            self._turn(part, then, travelling, work)
+            self._part = then
+
+    def accumulate(self, kind: int, part: int = -1) -> None:
+        """Add up scores or weights over a part (or over all of V) for every row of both factors."""
+        self._bring(0)
+        self.core.clear_sums()
+        self._complete.discard("sum")
+        parts = list(range(self.grid.blocks)) if part < 0 else [part]
+        travelling = [self.core.array(self.grid.inner, name) for name in ("x", "sum")]
+        self._exchange(0, parts[0], travelling)
+        for p, then in zip(parts, [*parts[1:], 0], strict=True):
+            self._turn(p, then, travelling, partial(self.core.add_sums, self._pool, kind, p))
+
+    def set_bound(self, which: int, rate: NDArray[np.float64]) -> None:
+        """Take the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
+        self._bring(0)
+        self.core.set_bound(self._pool, which, rate)
+
+    def save(self) -> None:
+        """Remember the present state."""
+        self._bring(0)
+        self.core.save()
+        self._complete.discard("saved")
+
+    def restore(self) -> None:
+        """Go back to the state that `save` remembered, at rest."""
+        self._bring(0)
+        self.core.restore()
+        self._complete.clear()
+
+    # -- adding up: each strip on its rank, then all in the order of the strips ---------------------------
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
+        held = np.array(self._ring.held(self._rank, self._part))
+        tables = np.zeros((2, self.grid.blocks, 3 * self.components))
+        outer = np.arange(self._last - self._first)
+        tables[self.grid.outer, self._first : self._last] = self.core.strip_sums(self.grid.outer, outer)
+        tables[self.grid.inner, held] = self.core.strip_sums(self.grid.inner, held)
+        tables = self._total(tables)
+        return np.stack([_core.add_rows(table).reshape(3, self.components) for table in tables])
+
+    def squared_residuals(self) -> float:
+        """Return Σ(v - μ)² as found at the last visit to each block."""
+        squares = np.zeros((self.grid.blocks, 1))
+        squares[self._first : self._last] = self.core.strip_squares()
+        return float(_core.add_rows(self._total(squares))[0])
+
+    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at pairs of places, from the ranks that keep the outer rows."""
+        self._fetch("x", self._part)
+        mine = np.flatnonzero((rows if self.grid.outer == W else cols) >= 0)
+        mu = np.zeros(len(rows), self.dtype)
+        mu[mine] = self.core.mu(rows[mine], cols[mine])
+        return self._total(mu)
+
+    def log_kernel(self, values: NDArray[Any], mu: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ."""
+        return self.core.log_kernel(values, mu)
+
+    # -- reading and writing -----------------------------------------------------------------------------
+
+    def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return a copy of the first `width` components of a factor, rows in their original order.
+
+        With `out`, only rank 0 fills it: draws are kept there.
+        """
+        if out is not None:
+            return self._read(which, "x", out)
+        whole = np.empty((self.grid.shape[which], width or self.components), self.dtype)
+        return ranks.from_first(self._read(which, "x", whole))
+
+    def set_factor(self, which: int, x: NDArray[Any]) -> None:
+        """Replace a factor, given all its rows or those of which `noise` tells."""
+        self._write(which, "x", x)
+        self._part = 0
+
+    def accumulated(self, which: int) -> NDArray[Any]:
+        """Return what `accumulate` added up for a factor."""
+        return ranks.from_first(self._read(which, "sum"))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the factors and the squared residuals, and those to which the chain would go back, on rank 0.
+
+        The other ranks return arrays of the same shapes that hold nothing.
+        """
+        return {
+            **{name: self._read(which, kind) for name, (which, kind) in self._kept().items()},
+            "residuals": self._residuals(False),
+            "saved_residuals": self._residuals(True),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take in what `state` returned on rank 0 of any number of ranks."""
+        for name, (which, kind) in self._kept().items():
+            self._write(which, kind, state[name])
+        own = slice(*self._slots[self._rank : self._rank + 2])
+        for saved, name in ((False, "residuals"), (True, "saved_residuals")):
+            self.core.set_residuals(saved, np.ascontiguousarray(state[name][own], np.float64))
+        self._part = 0
+
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """Return what was accumulated last, to be taken in again by `set_weights`; on rank 0."""
+        return {"weights_W": self._read(W, "sum"), "weights_H": self._read(H, "sum")}
+
+    def set_weights(self, state: Mapping[str, Any]) -> None:
+        """Take in what `weights` returned."""
+        self._write(W, "sum", state["weights_W"])
+        self._write(H, "sum", state["weights_H"])
+
+    def noise(self, which: int, iteration: int) -> NDArray[np.float32]:
+        """Return the standard normals that iteration uses for the rows of a factor that are here."""
+        rows = self._rows if which == self.grid.outer else np.arange(self.grid.shape[which])
+        return self.core.noise(which, iteration, rows)
+
+    def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of rows of a factor in the strips; -1 if another rank keeps them."""
+        return self.core.positions(which, rows)
+
+    def _kept(self) -> dict[str, tuple[int, str]]:
+        return KEPT | (MOMENTA if self.second_order else {})
+
+    def _read(self, which: int, name: str, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return an array of a factor on rank 0, rows in their original order."""
+        if out is None:
+            out = np.empty((self.grid.shape[which], self.components), self.dtype)
+        if which == self.grid.inner:
+            self._fetch(name, 0 if name in ("saved", "sum") else self._part)
+            if self._rank == 0:
+                self.core.gather(self._pool, which, name, out)
+            return out
+        mine = np.ascontiguousarray(self.core.array(which, name)[self._places, : out.shape[1]])
+        self.sent[_REST] += mine.nbytes if self._rank else 0
+        for rows, values in ranks.to_first(self._rows, mine):
+            out[rows] = values
+        return out
+
+    def _write(self, which: int, name: str, x: NDArray[Any]) -> None:
+        """Replace an array of a factor by the same on all ranks."""
+        if which == self.grid.inner:
+            self.core.scatter(which, name, np.ascontiguousarray(x, self.dtype))
+            self._complete.add(name)
+        else:
+            mine = x if len(x) == len(self._rows) else np.asarray(x)[self._rows]
+            self.core.array(which, name)[self._places, : self.components] = mine
+
+    def _residuals(self, saved: bool) -> NDArray[np.float64]:
+        mine = self.core.residuals(saved)
+        out = np.zeros(int(self._slots[-1]))
+        for rows, values in ranks.to_first(np.arange(*self._slots[self._rank : self._rank + 2]), mine):
+            out[rows] = values
+        return out
+
+    # -- the strips that travel --------------------------------------------------------------------------
+
+    def _travelling(self) -> list[NDArray[Any]]:
+        """Return the arrays of the inner factor that go with its strips."""
+        names = ["x"]
+        if self.core.momentum:
+            names.append("momentum")
+        if self.core.metric == 1:
+            names.append("inverse_bound")
+        return [self.core.array(self.grid.inner, name) for name in names]
+
+    def _strip(self, array: NDArray[Any], strip: int) -> NDArray[Any]:
+        first, rows = self._strips[strip]
+        return array[first : first + rows]
+
+    def _move(self, part: int, then: int) -> Move:
+        if (part, then) not in self._moves:
+            self._moves[part, then] = self._ring.move(self._rank, part, then)
+        return self._moves[part, then]
+
+    def _turn(
+        self, part: int, then: int, travelling: list[NDArray[Any]], work: Callable[[int, int], None]
+    ) -> None:
+        """Work on the blocks of a part, first on those whose inner strips leave: the others hide the journey."""
+        move = self._move(part, then)
+        requests = self._receive(move, travelling)
+        work(move.first, move.last)
+        requests += self._send(move, travelling, _TRAVEL)
+        for first, last in ((0, move.first), (move.last, self._last - self._first)):
+            if first < last:
+                work(first, last)
+        ranks.wait(requests)
+
+    def _bring(self, part: int) -> None:
+        """Have the strips where a part needs them."""
+        if part != self._part:
+            self._exchange(self._part, part, self._travelling())
+            self._part = part
+
+    def _exchange(self, part: int, then: int, travelling: list[NDArray[Any]]) -> None:
+        move = self._move(part, then)
+        ranks.wait(self._receive(move, travelling) + self._send(move, travelling, _REST))
+
+    def _receive(self, move: Move, travelling: list[NDArray[Any]]) -> list[Any]:
+        return [
+            self._comm.Irecv(self._strip(array, strip), rank, strip * len(travelling) + number)
+            for strip, rank in move.receives
+            for number, array in enumerate(travelling)
+        ]
+
+    def _send(self, move: Move, travelling: list[NDArray[Any]], counted: str) -> list[Any]:
+        requests = []
+        for strip, rank in move.sends:
+            for number, array in enumerate(travelling):
+                buffer = self._strip(array, strip)
+                self.sent[counted] += buffer.nbytes
+                requests.append(self._comm.Isend(buffer, rank, strip * len(travelling) + number))
+        return requests
+
+    def _fetch(self, name: str, part: int) -> None:
+        """Have all strips of an array of the inner factor up to date here, too."""
+        if name in self._complete:
+            return
+        array = self.core.array(self.grid.inner, name)
+        holders = [self._ring.holder(strip, part) for strip in range(self.grid.blocks)]
+        self.sent[_REST] += sum(
+            self._strip(array, c).nbytes for c, holder in enumerate(holders) if holder == self._rank
+        )
+        ranks.wait([self._comm.Ibcast(self._strip(array, c), holder) for c, holder in enumerate(holders)])
+        self._complete.add(name)
+
+    def _total(self, table: NDArray[Any]) -> NDArray[Any]:
+        self.sent[_REST] += table.nbytes
+        return ranks.total(table)

@@ -1,0 +1,145 @@
+"""The ranks of an MPI job: small things they tell each other, and how they end together. Buffers, never pickles."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ModelError, PsgldError
+
+_PATIENCE = 3.0
+"""Seconds that a rank leaves to rank 0 to report what most often all ranks find at once: an error of the user's."""
+
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+
+
+def launched() -> bool:
+    """Return whether this process was started as one of several, by `mpiexec` or `srun`."""
+    sizes = (os.environ.get(name, "") for name in _SIZES)
+    return any(size.isdecimal() and int(size) > 1 for size in sizes)
+
+
+@cache
+def world() -> Any:
+    """Return the communicator of all ranks, of our own so that messages of others cannot be taken for ours."""
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise ModelError(
+            f"MPI() needs mpi4py and an MPI library ({error}); install them: pip install 'psgld[mpi]'"
+        ) from error
+    return MPI.COMM_WORLD.Dup()
+
+
+def wait(requests: list[Any]) -> None:
+    """Return when all requests are done. MPI would spin; where cores are scarce, the other ranks need this one."""
+    if not requests:
+        return
+    test_all = type(requests[0]).Testall
+    for _ in range(20):
+        if test_all(requests):
+            return
+    while not test_all(requests):
+        os.sched_yield()
+
+
+def total(table: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum over the ranks. Exact in any order where only one rank has a number, or all have integers."""
+    out = np.ascontiguousarray(table).copy()
+    from mpi4py import MPI
+
+    wait([world().Iallreduce(MPI.IN_PLACE, out)])
+    return out
+
+
+def from_first(values: NDArray[Any]) -> NDArray[Any]:
+    """Return rank 0's array, of a shape that all know."""
+    values = np.ascontiguousarray(values)
+    wait([world().Ibcast(values, 0)])
+    return values
+
+
+def to_first(
+    rows: NDArray[np.int64], values: NDArray[Any]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[Any]]]:
+    """Yield on rank 0 the rows and values of each rank, its own first; on the others send them, and yield nothing."""
+    comm = world()
+    if comm.Get_rank() > 0:
+        wait([comm.Isend(np.array([len(rows)]), 0), comm.Isend(rows, 0), comm.Isend(values, 0)])
+        return
+    yield rows, values
+    for rank in range(1, comm.Get_size()):
+        size = np.zeros(1, np.int64)
+        wait([comm.Irecv(size, rank)])
+        theirs = np.empty(int(size[0]), np.int64), np.empty((int(size[0]), *values.shape[1:]), values.dtype)
+        wait([comm.Irecv(a, rank) for a in theirs])
+        yield theirs
+
+
+def everyones_number(number: int) -> list[int]:
+    """Return the numbers of all ranks."""
+    out = np.zeros(world().Get_size(), np.int64)
+    out[world().Get_rank()] = number
+    return [int(n) for n in total(out)]
+
+
+def everyones(record: dict[str, str]) -> list[dict[str, str]]:
+    """Return the records of all ranks."""
+    text = np.frombuffer(json.dumps(record).encode(), np.uint8)
+    sizes = everyones_number(len(text))
+    starts = np.cumsum([0, *sizes])
+    everything = np.zeros(starts[-1], np.uint8)
+    here = world().Get_rank()
+    everything[starts[here] : starts[here + 1]] = text
+    everything = total(everything)
+    return [json.loads(everything[a:b].tobytes()) for a, b in pairwise(starts)]
+
+
+def on_this_machine(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Return the sum of a table over the ranks on this machine, and their number."""
+    from mpi4py import MPI
+
+    here = world().Split_type(MPI.COMM_TYPE_SHARED)
+    out = table.copy()
+    here.Allreduce(MPI.IN_PLACE, out)
+    number = int(here.Get_size())
+    here.Free()
+    return out, number
+
+
+@contextmanager
+def guard() -> Iterator[None]:
+    """End all ranks if this one fails, after one line that says which and why."""
+    try:
+        yield
+    except BaseException as error:
+        comm = world()
+        rank, size = comm.Get_rank(), comm.Get_size()
+        if size == 1:
+            raise
+        if rank > 0 and isinstance(error, PsgldError | KeyboardInterrupt):
+            time.sleep(_PATIENCE)
+        sys.stderr.write(f"psgld: rank {rank} of {size} failed: {_reason(error)}\n")
+        sys.stderr.flush()
+        comm.Abort(1)
+        raise
+
+
+def _reason(error: BaseException) -> str:
+    """Return an error in one line, with the place in the code if it is not of the user's making."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    if isinstance(error, PsgldError):
+        return text
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{text} ({os.path.basename(frame.filename)}:{frame.lineno})"

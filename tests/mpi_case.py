@@ -1,0 +1,209 @@
+"""What the ranks of an MPI job do in the tests: `mpiexec -n R python tests/mpi_case.py CASE OUT [option=value …]`.
+
+Rank 0 writes to OUT what `test_mpi.py` compares. Not a test by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+from test_threads import counts
+
+import psgld
+from psgld import PSGLD, FactorModel, Observations
+from psgld.engines.threads import H, W
+from psgld.probes import Probes
+
+BLOCKS = 4
+
+
+def coo(V, absent="unobserved"):
+    i, j = np.nonzero(V)
+    return Observations.from_coo(i, j, V[i, j], V.shape, absent=absent)
+
+
+def ratings(rows, cols):
+    rng = np.random.default_rng(1)
+    i, j = np.nonzero(rng.random((rows, cols)) < 0.3)
+    v = 3.5 + rng.normal(size=rows)[i] + rng.normal(size=cols)[j] + rng.normal(size=len(i))
+    return Observations.from_coo(i, j, v, (rows, cols), absent="unobserved")
+
+
+def positive():
+    V = np.random.default_rng(3).gamma(2.0, size=(40, 90))
+    V[::7, ::5] = np.nan
+    return V
+
+
+CASES = {  # data, model, settings of the sampler
+    "dense": lambda: (counts(90, 60), FactorModel(3, "poisson"), {}),
+    "large": lambda: (counts(1200, 1000), FactorModel(5, "poisson"), {"schedule": psgld.Reshuffled()}),
+    "sparse": lambda: (coo(counts(80, 130, 0.3)), FactorModel(5, "poisson"), {"momentum": 0.0}),
+    "ratings": lambda: (ratings(150, 100), FactorModel(4, "gaussian", bias=True), {}),
+    "wide": lambda: (ratings(100, 170), FactorModel(4, "gaussian"), {"momentum": 0.0, "dtype": "float64"}),
+    "zeros": lambda: (coo(counts(70, 120, 0.2), "zero"), FactorModel(3, "poisson"), {}),
+    "zero-gaussian": lambda: (coo(counts(120, 70, 0.2), "zero"), FactorModel(3, psgld.Gaussian()), {}),
+    "identity": lambda: (
+        counts(60, 50),
+        FactorModel(3, "poisson"),
+        {"metric": "identity", "step_size": 1e-4},
+    ),
+    "identity-momentum": lambda: (
+        coo(counts(60, 70, 0.4)),
+        FactorModel(20, "poisson"),
+        {"metric": "identity", "step_size": 1e-5, "momentum": 0.8},
+    ),
+    "gamma": lambda: (
+        positive(),
+        FactorModel(2, "gamma", psgld.GammaPrior(0.8)),
+        {"schedule": psgld.Proportional()},
+    ),
+    "diverging": lambda: (ratings(150, 100), FactorModel(4, "gaussian"), {"step_size": 3.0}),
+}
+
+
+def draw(case, blocks, engine, **changes):
+    V, model, settings = CASES[case]()
+    plan = {"draws": 3, "tune": 9, "thin": 5, "chains": 2, "seed": 5, "progress": False, **changes}
+    track = [0, 3, 7, 20], [1, 0, 9, 30]
+    return psgld.sample(V, model, sampler=PSGLD(blocks, **settings), engine=engine, track=track, **plan)
+
+
+def record(post):
+    """Return everything of a posterior as arrays."""
+    tables = {"draws": vars(post.draws), "stats": post.sample_stats, "warmup": post.warmup}
+    found = {f"{t}/{n}": a for t, table in tables.items() for n, a in table.items() if a is not None}
+    return found | {"mean": post.tracked.mean, "sd": post.tracked.sd, "divergences": post.divergences}
+
+
+def compare(out, cases, blocks, threads):
+    """Draw by MPI, and write the posteriors for the test to compare with those of threads."""
+    engine = psgld.MPI(threads)
+    for case in cases.split(","):
+        for b in map(int, blocks.split(",")):
+            post = draw(case, b, engine)
+            found = record(post)
+            if engine.rank == 0:
+                np.savez(f"{out}/{case}-{b}.npz", **found)
+            else:
+                assert post.draws.W.shape[1] == 0
+                np.savez(f"{out}/{case}-{b}-rank{engine.rank}.npz", **found)
+                try:
+                    post.save(f"{out}/wrong.npz")
+                except psgld.DataError as error:
+                    assert "rank 0" in str(error)
+                else:
+                    raise AssertionError("saved by a rank that has no draws")
+
+
+def chain_of(case, blocks, engine, key=7):
+    V, model, settings = CASES[case]()
+    data = psgld.observations(V)
+    setup = PSGLD(blocks, **settings).prepare(data, model, engine, tune=40)
+    return setup.chain(key, Probes.of(data, 10_000), engine)
+
+
+def count_bytes(out):
+    """Write what each rank sent in each iteration, and the size of the strips."""
+    engine = psgld.MPI(1)
+    for case in ("dense", "sparse", "ratings", "identity"):
+        chain = chain_of(case, 6, engine)
+        chain.advance(1)
+        sent = []
+        for _ in range(17):
+            before = chain.factors.sent["ring"]
+            chain.factors.advance(chain.iteration + 1, *_iteration(chain.setup, chain.iteration))
+            chain.iteration += 1
+            sent.append(chain.factors.sent["ring"] - before)
+        strips = chain.setup.grid.core.inner_strips()[:, 1]
+        np.savez(f"{out}/{case}-{engine.rank}.npz", sent=sent, rows=strips)
+
+
+def _iteration(setup, done):
+    parts, scales = setup.schedule.parts(done + 1, 1, setup.grid.part_sizes, 0)
+    return parts, np.full(1, 1e-9), scales
+
+
+def states(out, cases):
+    """Write the states of chains, go on from states that are there, and write how far that leads."""
+    engine = psgld.MPI(1)
+    for case in cases.split(","):
+        for name in sorted(n for n in os.listdir(out) if n.startswith(f"{case}-before")):
+            chain = chain_of(case, BLOCKS, engine)
+            chain.set_state(dict(np.load(f"{out}/{name}")))
+            chain.advance(11)
+            lp, state = chain.log_posterior(), chain.state()
+            if engine.rank == 0:
+                np.savez(f"{out}/{name.replace('before', 'after')}", lp=lp, **state)
+        chain = chain_of(case, BLOCKS, engine)
+        chain.advance(14)
+        state = chain.state()
+        if engine.rank == 0:
+            np.savez(f"{out}/{case}-state.npz", **state)
+        for which in (W, H):
+            assert np.array_equal(chain.factors.factor(which), chain.factors.factor(which, out=None))
+
+
+def fail(out, how, rank):
+    """Run for ever, but for one rank that fails."""
+    engine, rank = psgld.MPI(1), int(rank)
+    clock = [0]
+
+    def progress(_):
+        raise AssertionError("only rank 0 reports progress")
+
+    def step(t):
+        clock[0] += 1
+        if clock[0] > 30 and engine.rank == rank:
+            if how == "throw":
+                raise ValueError("no more steps")
+            os.kill(os.getpid(), 9)
+        return 0 * t + 1e-6
+
+    V, model, _ = CASES["dense"]()
+    if how == "disagree":
+        psgld.sample(V, model, engine=engine, seed=engine.rank // 2, progress=False, draws=5, tune=5)
+    elif how == "user":
+        psgld.sample(V - 5, model, engine=engine, progress=False)
+    elif how == "few-blocks":
+        psgld.sample(V, model, sampler=PSGLD(1), engine=engine, progress=False)
+    else:
+        sampler = PSGLD(4, step_size=step)
+        seen = progress if engine.rank > 0 else (lambda p: None)
+        psgld.sample(
+            V, model, sampler=sampler, engine=engine, draws=10**6, chains=1, keep=False, progress=seen
+        )
+    print("came to an end", file=sys.stderr)
+
+
+def interrupted(out):
+    """Be interrupted on one rank: all stop, and keep the same draws."""
+    import signal
+
+    engine = psgld.MPI(1)
+
+    def seen(progress):
+        if progress.done > 500:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    V, model, _ = CASES["dense"]()
+    post = psgld.sample(V, model, engine=engine, draws=10**5, thin=20, tune=50, chains=2, progress=seen)
+    np.savez(f"{out}/{engine.rank}.npz", draws=post.draws.phi.shape[1], interrupted=post.interrupted)
+
+
+COMMANDS = {
+    "compare": compare,
+    "bytes": count_bytes,
+    "states": states,
+    "fail": fail,
+    "interrupted": interrupted,
+}
+
+if __name__ == "__main__":
+    name, folder, *options = sys.argv[1:]
+    known = dict(option.split("=") for option in options)
+    if "threads" in known:
+        known["threads"] = int(known["threads"])
+    COMMANDS[name](folder, **known)

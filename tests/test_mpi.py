@@ -1,0 +1,238 @@
+"""The ring on MPI: the same bits as threads on any number of ranks, one strip a message, and ends that are told."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mpi_case import BLOCKS, CASES, chain_of, draw, record
+
+import psgld
+from psgld import Threads
+from psgld.engines.ring import Ring
+
+HERE = Path(__file__).parent
+MPIEXEC = shutil.which(
+    "mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+)
+
+try:
+    import mpi4py  # noqa: F401
+
+    MISSING = "" if MPIEXEC else "there is no mpiexec; pip install 'psgld[mpi]'"
+except ImportError:
+    MISSING = "mpi4py is not installed; pip install 'psgld[mpi]'"
+
+needs_mpi = pytest.mark.skipif(bool(MISSING), reason=MISSING or "-")
+
+ENVIRONMENT = {  # for Open MPI: as root, and more ranks than cores
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PYTHONPATH": os.pathsep.join([str(Path(psgld.__file__).parents[1]), str(HERE)]),
+}
+
+
+def mpiexec(ranks, *arguments, program=(str(HERE / "mpi_case.py"),), check=True, timeout=120):
+    command = [MPIEXEC, "-n", str(ranks), sys.executable, *program, *map(str, arguments)]
+    done = subprocess.run(
+        command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, timeout=timeout
+    )
+    assert done.returncode == 0 or not check, done.stderr
+    return done
+
+
+# -- who has what ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(("blocks", "ranks"), [(1, 1), (4, 4), (8, 2), (7, 3), (5, 4), (120, 16)])
+def test_ring(blocks, ranks, swapped):
+    ring = Ring(blocks, ranks, swapped)
+    for part in range(blocks):
+        held = [ring.held(rank, part) for rank in range(ranks)]
+        assert sorted(sum(held, [])) == list(range(blocks))
+        assert all(ring.holder(strip, part) == rank for rank in range(ranks) for strip in held[rank])
+        then = (part + 1) % blocks
+        moves = [ring.move(rank, part, then) for rank in range(ranks)]
+        if ranks > 1:  # exactly one strip crosses each boundary
+            assert all(len(move.sends) == len(move.receives) == 1 for move in moves)
+            assert {move.sends[0][1] - rank for rank, move in enumerate(moves)} <= {
+                1,
+                -1,
+                ranks - 1,
+                1 - ranks,
+            }
+        else:
+            assert not moves[0].sends
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_ring_from_any_part_to_any_other(swapped):
+    ring = Ring(7, 3, swapped)
+    for part in range(7):
+        for then in range(7):
+            moves = [ring.move(rank, part, then) for rank in range(3)]
+            sent = sorted((c, rank, to) for rank, m in enumerate(moves) for c, to in m.sends)
+            received = sorted((c, start, rank) for rank, m in enumerate(moves) for c, start in m.receives)
+            assert sent == received
+            for rank, move in enumerate(moves):
+                kept = set(ring.held(rank, part)) - {c for c, _ in move.sends}
+                assert kept | {c for c, _ in move.receives} == set(ring.held(rank, then))
+                assert move.last - move.first == len(move.sends)  # what leaves is a run
+
+
+# -- the same chain ----------------------------------------------------------------------------------------
+
+RUNS = [  # ranks, strips, cases: m = 1, 2, 4 strips a rank, and ranks that do not divide B
+    (1, "1,4", "dense,ratings", 1),
+    (2, "2,4,8", "dense,sparse,ratings,zeros", 1),
+    (2, "4", "large,wide,zero-gaussian,identity,identity-momentum,gamma,diverging", 2),
+    (3, "3,6,12", "sparse,ratings,wide", 1),
+    (3, "4,7", "dense,zeros,gamma", 1),
+    (4, "4,8,16", "dense,wide,identity-momentum", 1),
+    (4, "6", "sparse,ratings,gamma,diverging", 1),
+]
+
+
+@needs_mpi
+@pytest.mark.parametrize(("ranks", "blocks", "cases", "threads"), RUNS)
+def test_same_bits_as_threads(ranks, blocks, cases, threads, tmp_path):
+    mpiexec(ranks, "compare", tmp_path, f"cases={cases}", f"blocks={blocks}", f"threads={threads}")
+    for case in cases.split(","):
+        for b in map(int, blocks.split(",")):
+            expected = record(draw(case, b, Threads(2)))
+            assert np.ptp(expected["draws/W"], axis=1).min() > 0  # it moves
+            assert (expected["divergences"] > 0) == (case == "diverging")
+            with np.load(tmp_path / f"{case}-{b}.npz") as found:
+                assert set(found.files) == set(expected)
+                for name in expected:
+                    np.testing.assert_array_equal(found[name], expected[name], err_msg=f"{case} {b} {name}")
+            factors = ("draws/W", "draws/H", "draws/row_bias", "draws/col_bias")
+            for rank in range(1, ranks):
+                with np.load(tmp_path / f"{case}-{b}-rank{rank}.npz") as found:
+                    for name in set(expected) - set(factors):
+                        np.testing.assert_array_equal(
+                            found[name], expected[name], err_msg=f"{case} {b} {name}"
+                        )
+
+
+def test_every_case_is_compared():
+    assert set(",".join(cases for _, _, cases, _ in RUNS).split(",")) == set(CASES)
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_one_strip_a_message(ranks, tmp_path):
+    """Bytes that a rank sends in an iteration: one strip, with its momentum and its bound if it has them."""
+    mpiexec(ranks, "bytes", tmp_path)
+    for case, arrays in {"dense": 3, "sparse": 2, "ratings": 2, "identity": 1}.items():
+        for rank in range(ranks):
+            with np.load(tmp_path / f"{case}-{rank}.npz") as found:
+                sent, rows = found["sent"], found["rows"]
+            first = 6 * rank // ranks
+            turn = -1 if CASES[case]()[0].shape[1] > CASES[case]()[0].shape[0] else 1
+            # At iteration t = 2, 3, … (part t - 1) the strip at the end of the rank's run leaves.
+            edge = first if turn > 0 else 6 * (rank + 1) // ranks - 1
+            leaving = [(edge + turn * part) % 6 for part in range(1, 18)]
+            assert sent.tolist() == [rows[c] * 16 * 4 * arrays for c in leaving]
+
+
+@needs_mpi
+def test_states_of_any_number_of_ranks(tmp_path):
+    """A state from threads goes on under MPI, one from MPI goes on under threads and other numbers of ranks."""
+    cases = ("ratings", "zeros", "identity-momentum", "gamma")
+    for case in cases:
+        chain = chain_of(case, BLOCKS, Threads(2))
+        chain.advance(14)
+        np.savez(tmp_path / f"{case}-before-threads.npz", **chain.state())
+    for ranks in (4, 3):
+        mpiexec(ranks, "states", tmp_path, f"cases={','.join(cases)}")
+        for case in cases:
+            os.replace(tmp_path / f"{case}-state.npz", tmp_path / f"{case}-before-{ranks}.npz")
+    mpiexec(2, "states", tmp_path, f"cases={','.join(cases)}")
+    for case in cases:
+        through = chain_of(case, BLOCKS, Threads(2))
+        through.advance(14)
+        same_state(through.state(), tmp_path / f"{case}-state.npz")
+        through.advance(11)
+        expected = {**through.state(), "lp": through.log_posterior()}
+        for origin in ("threads", "4", "3"):
+            same_state(expected, tmp_path / f"{case}-after-{origin}.npz")
+
+
+def same_state(expected, path):
+    with np.load(path) as found:
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=f"{path.name} {name}")
+
+
+# -- ends --------------------------------------------------------------------------------------------------
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("how", "rank", "told"),
+    [
+        ("throw", 0, r"^psgld: rank 0 of 3 failed: ValueError: no more steps \(mpi_case.py:\d+\)$"),
+        ("throw", 2, r"^psgld: rank 2 of 3 failed: ValueError: no more steps \(mpi_case.py:\d+\)$"),
+        ("user", 0, r"^psgld: rank 0 of 3 failed: DataError: Poisson .* needs v >= 0"),
+        ("few-blocks", 0, r"^psgld: rank 0 of 3 failed: ModelError: 3 ranks need .* blocks = 1; choose"),
+        (
+            "disagree",
+            0,
+            r"^psgld: rank 0 of 3 failed: SamplingError: the ranks disagree on seed: .* on rank 2; ",
+        ),
+        ("kill", 1, r"(?i)killed|signal 9|exit code: 9"),
+    ],
+)
+def test_a_failing_rank_ends_the_job(how, rank, told, tmp_path):
+    start = time.perf_counter()
+    done = mpiexec(3, "fail", tmp_path, f"how={how}", f"rank={rank}", check=False)
+    assert done.returncode != 0
+    assert time.perf_counter() - start < 25  # of which most is the start of three Pythons on a busy machine
+    assert re.search(told, done.stdout + done.stderr, re.MULTILINE), done.stderr
+    assert len(re.findall("^psgld: rank", done.stderr, re.MULTILINE)) == (how != "kill")
+    assert "came to an end" not in done.stderr and "Traceback" not in done.stderr
+
+
+@needs_mpi
+def test_an_interrupt_of_one_rank_stops_all(tmp_path):
+    mpiexec(2, "interrupted", tmp_path)
+    found = [dict(np.load(tmp_path / f"{rank}.npz")) for rank in range(2)]
+    assert found[0]["draws"] == found[1]["draws"] > 0
+    assert all(f["interrupted"] for f in found)
+
+
+# -- without mpiexec ---------------------------------------------------------------------------------------
+
+
+@needs_mpi
+def test_alone_it_is_one_rank(tmp_path):
+    code = "import psgld; e = psgld.MPI(); print(e.rank, e.ranks, e.workers >= 1, e.agree(3.0), e.any(False))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["0", "1", "True", "3.0", "False"], done.stderr
+
+
+def test_without_mpi4py_the_remedy_is_told(monkeypatch):
+    from psgld.engines import ranks
+
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    ranks.world.cache_clear()
+    with pytest.raises(psgld.ModelError, match=r"pip install 'psgld\[mpi\]'"):
+        psgld.sample(np.ones((5, 5)), rank=1, engine=psgld.MPI())
+
+
+def test_threads_of_mpi_are_checked():
+    for bad in (0, -1, 1.5, True, 10_000, "2"):
+        with pytest.raises(psgld.ModelError, match="threads must be an integer from 1 to 1024, got"):
+            psgld.MPI(bad)
