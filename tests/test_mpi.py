@@ -58,7 +58,7 @@ def test_ring(blocks, ranks, swapped):
     ring = Ring(blocks, ranks, swapped)
     for part in range(blocks):
         held = [ring.held(rank, part) for rank in range(ranks)]
-        assert sorted(sum(held, [])) == list(range(blocks))
+        assert sorted(strip for strips in held for strip in strips) == list(range(blocks))
         assert all(ring.holder(strip, part) == rank for rank in range(ranks) for strip in held[rank])
         then = (part + 1) % blocks
         moves = [ring.move(rank, part, then) for rank in range(ranks)]
