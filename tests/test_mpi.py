@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mpi_case import BLOCKS, CASES, chain_of, draw, record
+from mpi_case import BLOCKS, CASES, chain_of, draw, record, soon
 
 import psgld
 from psgld import Threads
@@ -47,6 +47,12 @@ def mpiexec(ranks, *arguments, program=(str(HERE / "mpi_case.py"),), check=True,
     )
     assert done.returncode == 0 or not check, done.stderr
     return done
+
+
+@pytest.fixture(autouse=True)
+def momentum_soon():
+    with soon():
+        yield
 
 
 # -- who has what ------------------------------------------------------------------------------------------
@@ -139,9 +145,9 @@ def test_one_strip_a_message(ranks, tmp_path):
                 sent, rows = found["sent"], found["rows"]
             first = 6 * rank // ranks
             turn = -1 if CASES[case]()[0].shape[1] > CASES[case]()[0].shape[0] else 1
-            # At iteration t = 2, 3, … (part t - 1) the strip at the end of the rank's run leaves.
+            # At iterations 13, 14, … (parts 0, 1, …) the strip at the end of the rank's run leaves.
             edge = first if turn > 0 else 6 * (rank + 1) // ranks - 1
-            leaving = [(edge + turn * part) % 6 for part in range(1, 18)]
+            leaving = [(edge + turn * part) % 6 for part in range(17)]
             assert sent.tolist() == [rows[c] * 16 * 4 * arrays for c in leaving]
 
 

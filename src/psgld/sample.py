@@ -126,7 +126,8 @@ def sample(
     room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
     pairs = None if track is None else _pairs(data, track)
 
-    setup = sampler.prepare(data, model, engine, plan.tune)
+    place: Any = engine  # one that this sampler runs on: `for_ranks` has seen to it
+    setup = sampler.prepare(data, model, place, plan.tune)
     probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
     keys = _keys(seed, chains)
     if isinstance(engine, MPI):

@@ -37,7 +37,7 @@ class Sampler(Protocol):
     def cycle(self, data: Observations) -> int:
         """Return the number of iterations in which every entry is read once, on average."""
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> Setup:
+    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> Setup:
         """Refuse what cannot be sampled this way; else fix all that the chains share."""
 
 
@@ -80,7 +80,7 @@ class Setup(ABC):
     settings: Any  # of the sampler, for the record
     model: FactorModel
     data: Observations
-    engine: Engine
+    engine: Any  # `Threads`, or another that the sampler runs on
     shift: float
     moments: Moments
     start: Hyper
@@ -99,7 +99,7 @@ class Setup(ABC):
         """A rough time of an iteration on one core."""
 
     @abstractmethod
-    def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> Chain:
+    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> Chain:
         """Start a chain; the key decides all its randomness."""
 
     def describe(self) -> dict[str, Any]:
