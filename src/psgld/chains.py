@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, final
 
-from .engines import Threads
+from .engines import Engine, Threads
 from .interrupt import Interrupt
 from .probes import Probes
 from .progress import Meter, ProgressOption
@@ -35,19 +35,20 @@ class Work:
 
 
 def run_all(
-    work: Work, keys: list[int], engine: Threads, progress: ProgressOption
+    work: Work, keys: list[int], engine: Engine, progress: ProgressOption
 ) -> tuple[list[Recorder], bool]:
     """Run the chains with these keys; return their recorders, and whether they were interrupted."""
-    side_by_side = len(keys) > 1 and engine.workers > 1 and work.setup.seconds_an_iteration < _SIDE_BY_SIDE
+    several = len(keys) > 1 and engine.workers > 1 and isinstance(engine, Threads)
+    side_by_side = several and work.setup.seconds_an_iteration < _SIDE_BY_SIDE
     own = engine.share(len(keys)) if side_by_side else engine
-    meter = Meter(progress, len(keys) * work.plan.iterations)
+    meter = Meter(progress if engine.rank == 0 else False, len(keys) * work.plan.iterations)
     recorders: list[Recorder | None] = [None] * len(keys)
     with Interrupt() as interrupt:
 
         def one(number: int) -> None:
-            if not interrupt.asked:
+            if not _asked(interrupt, engine):
                 recorders[number] = recorder = _start(work, number, keys[number], own)
-                _finish(work, recorder, meter, interrupt)
+                _finish(work, recorder, meter, interrupt, engine)
 
         def guarded(number: int) -> None:
             try:
@@ -68,7 +69,7 @@ def run_all(
     return [r for r in recorders if r is not None], interrupt.asked
 
 
-def _start(work: Work, number: int, key: int, engine: Threads) -> Recorder:
+def _start(work: Work, number: int, key: int, engine: Engine) -> Recorder:
     """Return a chain with its recorder, at its start or at its checkpoint."""
     chain = work.setup.chain(key, work.probes, engine)
     if work.begin is not None:
@@ -79,17 +80,24 @@ def _start(work: Work, number: int, key: int, engine: Threads) -> Recorder:
     return recorder
 
 
-def _finish(work: Work, recorder: Recorder, meter: Meter, interrupt: Interrupt) -> None:
+def _finish(work: Work, recorder: Recorder, meter: Meter, interrupt: Interrupt, engine: Engine) -> None:
     """Run a chain to the end of the plan, or until someone asks to stop."""
     chain, saver = recorder.chain, work.saver
     if chain.iteration:
         meter.update(chain.iteration, recorder.lp, len(chain.divergences))
     before = recorder.recorded
-    for n in run(chain, work.plan, recorder):
+    for n in run(chain, work.plan, recorder, engine.agree):
         meter.update(n, recorder.lp, len(chain.divergences))
-        if interrupt.asked:
+        if _asked(interrupt, engine):
             break
-        if saver is not None and saver.due(recorder):
+        if saver is not None and engine.agree(float(saver.due(recorder))):
             saver.save(recorder)
     if saver is not None and (recorder.recorded > before or interrupt.asked):
         saver.save(recorder)
+
+
+def _asked(interrupt: Interrupt, engine: Engine) -> bool:
+    """Return whether any of the processes that run a chain together was asked to stop."""
+    if engine.any(interrupt.asked):
+        interrupt.asked = True
+    return interrupt.asked

@@ -86,6 +86,10 @@ def optimize(
         raise SamplingError(f"sampler must be DSGD(…), got {sampler!r}; psgld.sample takes the others")
     engine = Threads() if engine is None else engine
     _check_kinds(engine, progress)
+    if not isinstance(engine, Threads):
+        raise SamplingError(
+            f"optimize runs on Threads(…), got {engine!r}; psgld.sample(sampler='dsgd') runs on MPI()"
+        )
     _check_count("max_passes", max_passes, least=1)
     if not 0 <= tolerance < np.inf:
         raise SamplingError(f"tolerance must be >= 0 and finite, got {tolerance!r}")

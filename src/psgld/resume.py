@@ -14,6 +14,7 @@ import numpy as np
 
 from . import _core
 from .chains import Work
+from .engines import Engine
 from .errors import DataError, PsgldWarning, SamplingError
 from .posterior import describe
 from .record import Layout, Saver, Store
@@ -24,9 +25,23 @@ from .record.store import cannot_write, damaged
 STORE_DTYPES = ("float16", "float32", "float64")
 
 
-def open_saver(path: str | PathLike[str], work: Work, keys: list[int], resume: bool, every: float) -> Saver:
-    """Return what saves a run to a store; with `resume`, go on with the store that is there, if there is one."""
+def open_saver(
+    path: str | PathLike[str], work: Work, keys: list[int], resume: bool, every: float, engine: Engine
+) -> Saver:
+    """Return what saves a run to a store; with `resume`, go on with the store that is there, if there is one.
+
+    Of several ranks the first writes; the others read what it has opened.
+    """
     where = Path(path)
+    if engine.rank > 0:
+        engine.agree(0.0)  # rank 0 has opened it
+        return Saver(Store.open(where), every, reads=True)
+    saver = _first_saver(where, work, keys, resume, every)
+    engine.agree(0.0)
+    return saver
+
+
+def _first_saver(where: Path, work: Work, keys: list[int], resume: bool, every: float) -> Saver:
     header, identity = _header(work, keys), _run_identity(work, keys)
     if where.exists() and not resume:
         raise DataError(

@@ -130,6 +130,8 @@ def sample(
     setup = sampler.prepare(data, model, place, plan.tune)
     probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
     keys = _keys(seed, chains)
+    if store is not None and seed is None and resume and Path(store).exists():
+        keys = keys_in(store)
     if isinstance(engine, MPI):
         keys = alike(engine, setup, plan, keys, pairs, seed is None)
     precision = None if store_dtype == sampler.dtype else store_dtype
@@ -137,9 +139,7 @@ def sample(
     work = Work(setup, plan, room, pairs, probes, begin, precision=precision)
     if store is None:
         return _posterior(work, keys, engine, progress)
-    if seed is None and resume and Path(store).exists():
-        keys = keys_in(store)
-    saver = open_saver(store, work, keys, resume, checkpoint_every)
+    saver = open_saver(store, work, keys, resume, checkpoint_every, engine)
     return _posterior(replace(work, saver=saver), keys, engine, progress)
 
 

@@ -37,6 +37,7 @@ from .threads import (
     part_sizes,
 )
 
+_ALL = np.empty((0, 0), np.int32)
 _TRAVEL, _REST = "ring", "other"
 """What bytes are counted as: strips sent between two iterations; everything else."""
 
@@ -184,9 +185,15 @@ class MpiChain:
     # -- moving ------------------------------------------------------------------------------------------
 
     def advance(
-        self, t: int, parts: NDArray[np.int32], steps: NDArray[np.float64], scales: NDArray[np.float64]
+        self,
+        t: int,
+        parts: NDArray[np.int32],
+        steps: NDArray[np.float64],
+        scales: NDArray[np.float64],
+        draws: NDArray[np.int32] | None = None,
     ) -> None:
-        """Run iterations t, t + 1, …, one for each part."""
+        """Run iterations t, t + 1, …, one for each part, each of all entries of the part."""
+        assert draws is None  # samplers that draw entries are refused at the start
         self._bring(int(parts[0]))
         self._complete.clear()
         travelling = self._travelling()
@@ -194,7 +201,7 @@ class MpiChain:
             # What comes after the last one is not known yet: on a ring, the next part.
             then = int(parts[q + 1]) if q + 1 < len(parts) else (part + 1) % self.grid.blocks
             now = slice(q, q + 1)
-            work = partial(self.core.advance, self._pool, t + q, parts[now], steps[now], scales[now])
+            work = partial(self.core.advance, self._pool, t + q, parts[now], steps[now], scales[now], _ALL)
             self._turn(part, then, travelling, work)
             self._part = then
 
@@ -237,6 +244,21 @@ class MpiChain:
         tables[self.grid.inner, held] = self.core.strip_sums(self.grid.inner, held)
         tables = self._total(tables)
         return np.stack([_core.add_rows(table).reshape(3, self.components) for table in tables])
+
+    def gram(self, which: int) -> NDArray[np.float64]:
+        """Return Σxxᵀ over the rows of a factor, (K, K), in a fixed order of the strips."""
+        table = np.zeros((self.grid.blocks, self.components**2))
+        if which == self.grid.outer:
+            own = np.arange(self._last - self._first)
+            table[self._first : self._last] = self.core.strip_grams(which, own)
+        else:
+            held = np.array(self._ring.held(self._rank, self._part))
+            table[held] = self.core.strip_grams(which, held)
+        return _core.add_rows(self._total(table)).reshape(self.components, self.components)
+
+    def fresh_squared_residuals(self) -> float:
+        """Return Σ(v - μ)² at the present state: a pass over the data."""
+        raise NotImplementedError("samplers that draw entries are refused at the start")
 
     def squared_residuals(self) -> float:
         """Return Σ(v - μ)² as found at the last visit to each block."""

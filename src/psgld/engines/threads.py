@@ -200,7 +200,9 @@ class ThreadedChain:
 
         With `draws`, an iteration reads that many entries of each chunk of the part, drawn with replacement.
         """
-        self.core.advance(self._pool, t, parts, steps, scales, _NO_DRAWS if draws is None else draws, 0, self.grid.blocks)
+        self.core.advance(
+            self._pool, t, parts, steps, scales, _NO_DRAWS if draws is None else draws, 0, self.grid.blocks
+        )
 
     def accumulate(self, kind: int, part: int = -1) -> None:
         """Add up scores or weights over a part (or over all of V) for every row of both factors."""

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from ..errors import SamplingError
 from ..models import FactorModel
 
+FACTORS = ("W", "H", "row_bias", "col_bias")
+"""The draws that are as large as V has rows and columns."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -76,7 +79,7 @@ class Draws:
 
     def round(self, number: int, draw: int, precision: str) -> None:
         """Round a draw of the factors and the biases to the numbers that a store keeps."""
-        for name in ("W", "H", "row_bias", "col_bias"):
+        for name in FACTORS:
             array = getattr(self, name)
             if array is None or array.shape[1] == 0:
                 continue
@@ -90,11 +93,7 @@ class Draws:
 
     def without_factors(self) -> Draws:
         """Return the draws of everything but the factors and the biases."""
-        none = {
-            name: a[:, :0]
-            for name in ("W", "H", "row_bias", "col_bias")
-            if (a := getattr(self, name)) is not None
-        }
+        none = {name: a[:, :0] for name in FACTORS if (a := getattr(self, name)) is not None}
         return replace(self, **none)
 
     def part(self, chains: list[int], draws: int) -> Draws:

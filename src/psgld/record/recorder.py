@@ -61,7 +61,7 @@ class Recorder:
         self._divergences = len(chain.divergences)
         if keep:
             self.draws.record(chain, self.number, self.kept)
-            if self.precision is not None:
+            if self.precision is not None and chain.setup.engine.rank == 0:
                 self.draws.round(self.number, self.kept, self.precision)
             self.kept += 1
             if self.moments is not None:

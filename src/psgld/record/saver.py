@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
+from .draws import FACTORS
 from .files import DAMAGE, read_arrays, write_arrays
 from .layout import POSTERIOR, STATS, TRACKED, WARMUP
 from .moments import RunningMoments
@@ -41,10 +42,13 @@ class Saver:
 
     A write that fails does not stop the run: the draws are in memory. It is tried again at the next checkpoint, and
     `failure` says what went wrong if the last one failed too.
+
+    Of several processes that run a chain together, one writes; the others, which only have `reads`, give it their parts
+    of the state.
     """
 
-    def __init__(self, store: Store, every: float) -> None:
-        self.store, self._every = store, every
+    def __init__(self, store: Store, every: float, reads: bool = False) -> None:
+        self.store, self._every, self._reads = store, every, reads
         self._identity = _identity(store.path)
         self._written: dict[int, tuple[int, int]] = {}  # rows of the trace and of the burn-in, of each chain
         self._last: dict[int, float] = {}
@@ -71,7 +75,7 @@ class Saver:
             state = read_arrays(path)
             kept, marks = int(state["kept"]), int(state["marks"])
             for name, array in vars(recorder.draws).items():
-                if f"{POSTERIOR}/{name}" in self.store.specs:
+                if f"{POSTERIOR}/{name}" in self.store.specs and not (self._reads and name in FACTORS):
                     array[number, :kept] = self.store.read(f"{POSTERIOR}/{name}", number, kept)
             stats, warmup = (
                 {name: self.store.read(f"{group}/{name}", number, n) for name in self.store.names(group)}
@@ -94,6 +98,9 @@ class Saver:
     def save(self, recorder: Recorder) -> None:
         """Begin to write what is new of a chain, then its checkpoint."""
         number = recorder.number
+        if self._reads:
+            recorder.chain.state()
+            return
         if number in self._pending:
             self._pending[number].result()
         snapshot = self._snapshot(recorder)
@@ -135,6 +142,8 @@ class Saver:
     def finish(self, recorders: list[Recorder]) -> None:
         """Wait until all is written, add what only the whole run tells, and let others have the store."""
         self._writer.shutdown()
+        if self._reads:
+            return
         parts = [r.moments for r in recorders if r.moments is not None]
         try:
             if any(p.count for p in parts) and not self._failures:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..data import Observations
-from ..engines.threads import Threads
+from ..engines import Engine
 from ..errors import ModelError
 from ..labels import Csr
 from ..metrics import METRICS, Metric, NonNegative, Problem, RealValued
@@ -102,7 +102,7 @@ def setup_of(
     settings: Common,
     data: Observations,
     model: FactorModel,
-    engine: Threads,
+    engine: Engine,
     tune: int,
     *,
     blocks: int,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from ..data import Observations
-from ..engines.threads import Threads
+from ..engines import Engine
 from ..metrics import Metric
 from ..models import FactorModel
 from ..partition import Partition, Shuffled
@@ -64,7 +64,7 @@ class DSGD:
         """Return the number of iterations in which every entry is read once: B."""
         return blocks_of(self.blocks, self.partition, data)
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
+    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Cut the data into blocks and fix all that the chains share."""
         blocks = self.cycle(data)
         return setup_of(
