@@ -242,3 +242,101 @@ def test_threads_of_mpi_are_checked():
     for bad in (0, -1, 1.5, True, 10_000, "2"):
         with pytest.raises(psgld.ModelError, match="threads must be an integer from 1 to 1024, got"):
             psgld.MPI(bad)
+
+
+# -- the command line, stores and resuming -----------------------------------------------------------------
+
+
+@pytest.fixture
+def ratings_file(tmp_path):
+    V = CASES["dense"]()[0]
+    np.save(tmp_path / "counts.npy", V)
+    return tmp_path / "counts.npy"
+
+
+def fit(ranks, file, output, *options, **more):
+    settings = ["--rank", "3", "--likelihood", "poisson", "--blocks", "4", "--chains", "1", "--tune", "20"]
+    arguments = ["fit", file, "-o", output, *settings, *options]
+    return mpiexec(ranks, *arguments, program=("-m", "psgld"), **more)
+
+
+@needs_mpi
+def test_the_command_line_uses_all_ranks(ratings_file, tmp_path):
+    done = fit(2, ratings_file, tmp_path / "two.npz", "--draws", "5", "--thin", "3")
+    assert done.stderr.count("saved to") == 1
+    fit(1, ratings_file, tmp_path / "one.npz", "--draws", "5", "--thin", "3")
+    one, two = (psgld.load(tmp_path / f"{n}.npz") for n in ("one", "two"))
+    np.testing.assert_array_equal(one.draws.W, two.draws.W)
+    np.testing.assert_array_equal(one.sample_stats["lp"], two.sample_stats["lp"])
+    done = fit(3, tmp_path / "absent.npy", tmp_path / "run.npz", check=False)
+    assert done.returncode != 0
+    assert len(re.findall("^psgld: rank 0 of 3 failed: .*absent.npy", done.stderr, re.MULTILINE)) == 1
+
+
+@needs_mpi
+def test_killed_and_resumed_with_other_ranks(ratings_file, tmp_path):
+    """A rank is killed in mid-run; the run goes on with other numbers of ranks, bit for bit."""
+    store, options = (
+        tmp_path / "run.zarr",
+        ["--draws", "40", "--thin", "400", "--checkpoint-every", "0", "--resume"],
+    )
+    fit(1, ratings_file, tmp_path / "whole.npz", *options[:4], "--engine", "threads")
+    kill_after_a_checkpoint(3, ratings_file, store, options)
+    kill_after_a_checkpoint(2, ratings_file, store, options)
+    assert psgld.load(store).draws.phi.shape[1] < 40
+    fit(4, ratings_file, store, *options)
+    expected, found = psgld.load(tmp_path / "whole.npz"), psgld.load(store)
+    for name in ("W", "H", "row_rate", "col_rate"):
+        np.testing.assert_array_equal(getattr(found.draws, name), getattr(expected.draws, name), err_msg=name)
+    np.testing.assert_array_equal(found.sample_stats["lp"], expected.sample_stats["lp"])
+
+
+def kill_after_a_checkpoint(ranks, file, store, options):
+    """Start a run, kill one of its ranks once a checkpoint is new, and see that all end at once."""
+
+    def stamp():
+        return max((p.stat().st_mtime_ns for p in store.rglob("*.npz")), default=0)
+
+    settings = ["--rank", "3", "--likelihood", "poisson", "--blocks", "4", "--chains", "1", "--tune", "20"]
+    command = [
+        MPIEXEC,
+        "-n",
+        str(ranks),
+        sys.executable,
+        "-m",
+        "psgld",
+        "fit",
+        file,
+        "-o",
+        store,
+        *settings,
+        *options,
+    ]
+    before = stamp()
+    with subprocess.Popen(
+        list(map(str, command)),
+        env={**os.environ, **ENVIRONMENT},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as job:
+        deadline = time.monotonic() + 60
+        while stamp() <= before and time.monotonic() < deadline:
+            assert job.poll() is None, job.stdout.read()
+            time.sleep(0.01)
+        found = subprocess.run(
+            ["pgrep", "-f", f"psgld fit {file} -o {store}"], capture_output=True, text=True
+        )
+        victims = [int(pid) for pid in found.stdout.split() if int(pid) != job.pid and is_python(int(pid))]
+        assert len(victims) == ranks
+        os.kill(victims[-1], 9)
+        start = time.monotonic()
+        job.communicate(timeout=20)
+        assert time.monotonic() - start < 10
+        assert job.returncode != 0
+
+
+def is_python(pid):
+    try:
+        return "python" in os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return False

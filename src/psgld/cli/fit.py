@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data import ABSENT, Observations
+from ..engines import Engine
 from ..errors import DataError, PsgldWarning, SamplingError
 from ..labels import DUPLICATES
 from ..metrics import METRICS
@@ -80,7 +81,10 @@ def _add_sampling(parser: Parser) -> None:
     group.add_argument("--thin", type=int, help="iterations between draws")
     group.add_argument("--chains", type=int, default=2, help="(%(default)s)")
     group.add_argument("--seed", type=int, default=0, help="(%(default)s)")
-    group.add_argument("--threads", type=int, help="(all cores)")
+    group.add_argument("--threads", type=int, help="(all cores), of each rank")
+    group.add_argument(
+        "--engine", choices=("auto", "threads", "mpi"), default="auto", help="auto: mpi if started by mpiexec"
+    )
     group.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="(%(default)s)")
     group.add_argument("--sampler", choices=tuple(SAMPLERS), default="psgld", help="(%(default)s)")
     group = parser.add_argument_group("settings that some samplers have")
@@ -112,18 +116,29 @@ def _add_store(parser: Parser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Read, sample, save, report."""
-    from ..engines import Threads
+    """Read, sample, save, report; on several ranks, by the first."""
+    from ..engines import MPI, Threads
+    from ..engines.ranks import launched
+
+    if args.engine == "threads" or (args.engine == "auto" and not launched()):
+        return _run(args, Threads(args.threads))
+    engine = MPI(args.threads)
+    with engine.guard():
+        args.quiet = args.quiet or engine.rank > 0
+        return _run(args, engine)
+
+
+def _run(args: Namespace, engine: Engine) -> int:
     from ..sample import sample
 
     store = _store(args)
-    check_writable(args.output, store=bool(store))
+    if engine.rank == 0:
+        check_writable(args.output, store=bool(store))
     sampler = _sampler(args)
-    engine = Threads(args.threads)
     data = Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
     model = _model(args, data)
     numbers = args.chains * args.draws * sum(data.shape) * model.components
-    if not store:
+    if not store and engine.rank == 0:
         check_writable(args.output, numbers * (8 if args.dtype == "float64" else 4))
     start = time.perf_counter()
     posterior = sample(
@@ -144,9 +159,10 @@ def run(args: Namespace) -> int:
         raise DataError(
             f"{posterior.settings['unsaved']}; the draws since its last checkpoint are lost; mend that, then --resume"
         )
-    if not store:
-        posterior.save(args.output)
-    _report(args, posterior, seconds)
+    if engine.rank == 0:
+        if not store:
+            posterior.save(args.output)
+        _report(args, posterior, seconds)
     return INTERRUPTED if posterior.interrupted else 0
 
 
