@@ -53,7 +53,7 @@ class MPI:
     Examples
     --------
     >>> import psgld
-    >>> engine = psgld.Threads() if psgld.MPI().ranks == 1 else psgld.MPI(threads=1)
+    >>> engine = psgld.MPI(threads=1)
     """
 
     threads: int | None = None
