@@ -5,6 +5,8 @@
 Posterior draws for Tweedie factor models by parallel stochastic gradient Langevin dynamics.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import datasets as datasets
 from .data import Observations, observations
 from .engines import MPI, Threads
@@ -36,6 +38,9 @@ from .schedule import Cyclic, Proportional, Reshuffled
 from .step_size import Constant, Cyclical, Decay, Power
 from .storage import load
 
+if TYPE_CHECKING:
+    from .estimators import BayesianMF, BayesianNMF
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -48,6 +53,8 @@ __all__ = [
     "UCB",
     "Assigned",
     "BPMFGibbs",
+    "BayesianMF",
+    "BayesianNMF",
     "CompoundPoisson",
     "Constant",
     "Cyclic",
@@ -93,3 +100,22 @@ __all__ = [
     "optimize",
     "sample",
 ]
+
+_ESTIMATORS = ("BayesianMF", "BayesianNMF")
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are asked for: they need scikit-learn, which nothing else does."""
+    if name not in _ESTIMATORS:
+        raise AttributeError(f"module 'psgld' has no attribute {name!r}")
+    try:
+        from . import estimators
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "sklearn":
+            raise
+        raise ImportError(f"psgld.{name} needs scikit-learn >= 1.6: pip install 'psgld[sklearn]'") from error
+    return getattr(estimators, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -146,14 +146,22 @@ def transform(posterior: Any, V: Any, side: str = "rows") -> NDArray[Any]:
     """Return one vector for each new row (or column): no randomness; `Posterior.transform` says which."""
     _check(side, 1)
     _, entries = new_entries(posterior, V, side)
-    lp = posterior.sample_stats["lp"]
-    best = int(np.argmax(lp.mean(axis=1)))
-    other = Other.of(posterior.draws, posterior.model, side).one(
-        (best + 1) * posterior.draws.phi.shape[1] - 1
-    )
-    if not posterior.model.nonnegative:
-        return np.asarray(gaussian(other, entries, seed=None)[0][0])
-    return mode(other, entries)
+    return point(reference(posterior, side), entries)[0]
+
+
+def reference(posterior: Any, side: str = "rows") -> Other:
+    """Return the one draw that `transform` rests on: the last of the chain whose `lp` is largest on average."""
+    best = int(np.argmax(posterior.sample_stats["lp"].mean(axis=1)))
+    kept = posterior.draws.phi.shape[1]
+    return Other.of(posterior.draws, posterior.model, side).one((best + 1) * kept - 1)
+
+
+def point(other: Other, entries: Entries) -> tuple[NDArray[Any], Floats | None]:
+    """Return w given v and a single draw of H, and its bias: the mean if it is normal, the mode if non-negative."""
+    if other.prior.nonnegative:
+        return mode(other, entries), None
+    X, bias = gaussian(other, entries, seed=None)
+    return X[0], None if bias is None else bias[0]
 
 
 def new_entries(posterior: Any, V: Any, side: str) -> tuple[Observations, Entries]:
