@@ -110,7 +110,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'psgld' has no attribute {name!r}")
     try:
         from . import estimators
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # not there, or too old
         if (error.name or "").partition(".")[0] != "sklearn":
             raise
         raise ImportError(f"psgld.{name} needs scikit-learn >= 1.6: pip install 'psgld[sklearn]'") from error

@@ -64,7 +64,8 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw from the posterior of W and H given X, (rows, features), NaN = unobserved; y is ignored."""
         X = self._checked(X, reset=True)
-        self._begin(X)
+        posterior = sample(self._observations(X), self._model(), seed=self._seed(0), **self._settings())
+        self._finish(posterior, X, 0)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -77,7 +78,9 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             return self.fit(X)
         X = self._checked(X, reset=False)
         if self._model() != self.posterior_.model:
-            raise ModelError(f"partial_fit goes on with {self.posterior_.model!r}; call fit to change the model")
+            raise ModelError(
+                f"partial_fit goes on with {self.posterior_.model!r}; call fit to change the model"
+            )
         if issparse(X) != issparse(self._rows):
             kinds = ("dense", "sparse")
             raise DataError(
@@ -110,7 +113,9 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_is_fitted(self)
         W = check_array(X, dtype=np.float64, input_name="X")
         if W.shape[1] != self._n_features_out:
-            raise DataError(f"X has {W.shape[1]} columns, transform gives {self._n_features_out}; give as many")
+            raise DataError(
+                f"X has {W.shape[1]} columns, transform gives {self._n_features_out}; give as many"
+            )
         other = reference(self.posterior_)
         mu = W @ self.components_
         return np.asarray(mu if other.bias is None else mu + other.bias[0])
@@ -131,7 +136,9 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             for logs in self._held_out(draws, self._entries(some)):
                 total, count = total + float(logs.sum()), count + len(logs)
         if count == 0:
-            raise DataError(f"X has no observed entry among its {X.shape[0]} × {X.shape[1]}; there is nothing to score")
+            raise DataError(
+                f"X has no observed entry among its {X.shape[0]} × {X.shape[1]}; there is nothing to score"
+            )
         return total / count
 
     def _held_out(self, draws: Draws, entries: Entries) -> Iterator[Floats]:
@@ -149,11 +156,6 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             at = ~given[cells.index]
             likelihood = self.posterior_.model.likelihood
             yield Prediction(new, likelihood, i[at], cells.index[at]).log_density(cells.value[at])
-
-    def _begin(self, X: Any) -> None:
-        model = self._model()
-        posterior = sample(self._observations(X), model, seed=self._seed(0), **self._settings())
-        self._finish(posterior, X, 0)
 
     def _finish(self, posterior: Posterior, rows: Any, updates: int) -> None:
         """Keep the posterior, and what `transform` and `partial_fit` need."""
@@ -402,7 +404,7 @@ class BayesianMF(_Factorisation):
 
 
 def _chunks(X: Any) -> Iterator[Any]:
-    """Yield some rows at a time; their numbers do not depend on how many."""
+    """Yield some rows at a time, as many as fit into little memory."""
     step = max(1, _CELLS // X.shape[1])
     for first in range(0, X.shape[0], step):
         yield X[first : first + step]
@@ -411,7 +413,9 @@ def _chunks(X: Any) -> Iterator[Any]:
 def _some(draws: Draws, most: int) -> Draws:
     """Return at most so many draws, evenly spread, the last one of each chain among them."""
     step = -(-draws.phi.size // most)
-    cut: dict[str, Any] = {name: None if a is None else a[:, ::-step][:, ::-1] for name, a in vars(draws).items()}
+    cut: dict[str, Any] = {
+        name: None if a is None else a[:, ::-step][:, ::-1] for name, a in vars(draws).items()
+    }
     return Draws(**cut)
 
 
