@@ -81,12 +81,11 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             raise ModelError(
                 f"partial_fit goes on with {self.posterior_.model!r}; call fit to change the model"
             )
-        if issparse(X) != issparse(self._rows):
-            kinds = ("dense", "sparse")
-            raise DataError(
-                f"partial_fit got {kinds[issparse(X)]} rows after {kinds[issparse(self._rows)]} ones; give the same kind"
-            )
-        rows = vstack([self._rows, X], format="csr") if issparse(X) else np.concatenate([self._rows, X])
+        sparse = issparse(X)
+        if sparse != issparse(self._rows):
+            new, old = ("sparse", "dense") if sparse else ("dense", "sparse")
+            raise DataError(f"partial_fit got {new} rows after {old} ones; give the same kind")
+        rows = vstack([self._rows, X], format="csr") if sparse else np.concatenate([self._rows, X])
         seed = self._seed(self._updates + 1)
         settings = self._settings()
         posterior = self.posterior_.update(self._observations(rows), seed=seed, **settings)  # type: ignore[arg-type]
@@ -181,9 +180,10 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         model = self._model()
         if model.nonnegative and X.shape[0]:
             check_non_negative(X, f"{type(self).__name__}: the model is of values >= 0")
-        if issparse(X) and np.isnan(X.data).any():
+        sparse = issparse(X)
+        if sparse and np.isnan(X.data).any():
             X = self._without_nan(X)
-        values = X.data if issparse(X) else X[~np.isnan(X)]
+        values = X.data if sparse else X[~np.isnan(X)]
         model.check_values(values)
         return X
 
@@ -204,8 +204,9 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _entries(self, X: Any) -> Entries:
         """Return the entries of new rows; rows without any are allowed."""
-        if issparse(X):
-            X = csr_array(X, copy=True)
+        sparse = issparse(X)
+        if sparse:
+            X = X.copy()
             X.sum_duplicates()
             coo = X.tocoo()
             return Entries.of(coo.row, coo.col, coo.data, X.shape[0], self.absent == "zero")
