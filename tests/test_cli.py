@@ -3,16 +3,20 @@
 import csv
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 
 import psgld
-from psgld.cli import main
+from psgld.cli import completion, main, make_parser
+from psgld.cli.completion import subparsers
 from psgld.datasets import ratings, synthetic
+from psgld.export import TABLES, export
 from psgld.samplers import SAMPLERS
 
 QUICK = ["--rank", "2", "--draws", "10", "--tune", "60", "--thin", "2", "--chains", "1"]
@@ -322,6 +326,8 @@ def test_recommend_is_the_method(work, capsys, tmp_path):
     assert lines[0] == ["row", "rank", "column", "score", "mean", "sd"] and len(lines) == 7
     assert [line[2] for line in lines[1:]] == found.cols.ravel().tolist()
     assert float(lines[1][3]) == pytest.approx(found.score[0, 0], rel=1e-5)
+    assert main(["recommend", run, *users, "-n", "3", "--policy", "ucb"]) == 0  # the run knows what was seen
+    assert list(csv.reader(capsys.readouterr().out.splitlines())) == lines
     out = tmp_path / "best.csv"
     assert main(["recommend", run, "--all", "--policy", "thompson", "-o", str(out)]) == 0
     assert len(out.read_text().splitlines()) == 1 + 10 * post.shape[0]
@@ -420,11 +426,147 @@ def test_demo_without_matplotlib(tmp_path, capsys, monkeypatch):
 # -- help, version, pipes
 
 
-@pytest.mark.parametrize("command", ["demo", "fit", "predict", "recommend", "evaluate", "summary", "doctor"])
-def test_each_help_has_an_example(command, capsys):
+COMMANDS = subparsers(make_parser())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_help_ends_with_an_example(command, capsys):
+    """One that its own parser takes."""
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])
-    assert stop.value.code == 0 and f"Example:\n  psgld {command}" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert stop.value.code == 0 and text.count("Example:\n") == 1
+    examples = re.findall(rf"psgld {command}[^\n)\"]*", text.split("Example:\n")[1])
+    assert examples
+    for example in examples:
+        args = make_parser().parse_args(example.partition(";")[0].split()[1:])
+        assert args.command == command
+    assert text.rstrip().endswith(COMMANDS[command].epilog.splitlines()[-1].strip())
+
+
+def test_the_help_of_all_ends_with_an_example(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert "Example" in text and text.rstrip().endswith("psgld demo")
+    assert set(COMMANDS) <= set(re.findall(r"^ +(\w+)  ", text, re.MULTILINE))
+
+
+# -- export
+
+
+def exported(path):
+    if path.suffix == ".csv":
+        return pandas.read_csv(path, keep_default_na=False)
+    return pandas.read_parquet(path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_export_factors_and_draws(suffix, work, tmp_path, capsys):
+    post = psgld.load(work / "run.npz")
+    path = tmp_path / f"factors{suffix}"
+    assert main(["export", str(work / "run.npz"), "-o", str(path), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    table = exported(path)
+    numbers = 2 * (2 + 1) * sum(post.shape)  # chains × (components and bias) × (rows and columns)
+    assert record["what"] == "factors" and record["lines"] == len(table) == numbers
+    assert record["bytes"] == path.stat().st_size
+    assert list(table) == ["factor", "label", "component", "chain", "mean", "sd"]
+    one = table[(table.factor == "H") & (table.label == "item-7") & (table.component == 1) & (table.chain == 0)]
+    at = post.col_labels.tolist().index("item-7")
+    assert one["mean"].item() == pytest.approx(post.H[0, :, 1, at].mean(dtype=float), rel=1e-6)
+    assert one["sd"].item() == pytest.approx(post.H[0, :, 1, at].std(dtype=float), rel=1e-6)
+    path = tmp_path / f"draws{suffix}"
+    assert main(["export", str(work / "run.npz"), "-o", str(path), "--what", "draws"]) == 0
+    assert "saved to" in capsys.readouterr().err
+    draws = exported(path)
+    assert len(draws) == 10 * numbers
+    W = draws[draws.factor == "W"].sort_values(["chain", "draw"], kind="stable")["value"].to_numpy(np.float32)
+    np.testing.assert_array_equal(W.reshape(post.W.shape), post.W)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_export_stats_and_cells(suffix, work, tmp_path):
+    post = psgld.load(work / "run.npz")
+    for what in ("stats", "cells"):
+        assert main(["export", str(work / "run.npz"), "-o", str(tmp_path / f"{what}{suffix}"), "--what", what]) == 0
+    stats, cells = (exported(tmp_path / f"{what}{suffix}") for what in ("stats", "cells"))
+    np.testing.assert_array_equal(stats.lp.to_numpy().reshape(2, 10), post.sample_stats["lp"])
+    np.testing.assert_array_equal(stats.phi.to_numpy().reshape(2, 10), post.draws.phi)
+    assert stats.draw.tolist() == list(range(10)) * 2
+    p = post.predict(cells["row"].to_numpy(str), cells["column"].to_numpy(str))
+    assert len(cells) == post.shape[0] * post.shape[1]
+    np.testing.assert_allclose(cells["mean"], p.mean, rtol=1e-12)
+    np.testing.assert_allclose(cells["sd"], p.sd, rtol=1e-9)
+
+
+def test_export_netcdf(work, tmp_path, capsys):
+    xarray = pytest.importorskip("xarray")
+    path = tmp_path / "run.nc"
+    assert main(["export", str(work / "run.npz"), "-o", str(path)]) == 0
+    capsys.readouterr()
+    post = psgld.load(work / "run.npz")
+    with xarray.open_datatree(path) as tree:
+        assert set(tree.children) >= {"posterior", "sample_stats"}
+        np.testing.assert_array_equal(tree["posterior"]["W"].values, post.W)
+        assert tree["posterior"]["row"].values.tolist() == post.row_labels.tolist()
+        np.testing.assert_array_equal(tree["sample_stats"]["diverging"], post.sample_stats["diverging"])
+    fails(capsys, ["export", work / "run.npz", "-o", path, "--what", "draws"], "netCDF holds everything")
+    assert [p.name for p in tmp_path.iterdir()] == ["run.nc"]
+
+
+def test_export_refusals(work, tmp_path, capsys, monkeypatch):
+    run = work / "run.npz"
+    fails(capsys, ["export", run, "-o", tmp_path / "x.xlsx"], "'.xlsx'", ".nc, .csv, .parquet")
+    fails(capsys, ["export", run, "-o", tmp_path / "no" / "x.csv"], "there is no directory")
+    fails(capsys, ["export", run, "-o", tmp_path / "x.csv", "--what", "all"], "choose from")
+    fails(capsys, ["export", tmp_path / "no.npz", "-o", tmp_path / "x.csv"], "no such file")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    fails(capsys, ["export", run, "-o", tmp_path / "x.parquet"], "needs pyarrow", "psgld[export]")
+    monkeypatch.setattr("psgld.export.find_spec", lambda _: None)
+    fails(capsys, ["export", run, "-o", tmp_path / "x.nc"], "needs netCDF4, or h5netcdf")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(psgld.DataError, match="what must be one of"):
+        export(psgld.load(run), tmp_path / "x.csv", "all")
+
+
+def test_export_offers_every_table():
+    action = next(a for a in COMMANDS["export"]._actions if a.dest == "what")
+    assert tuple(action.choices) == tuple(TABLES)
+
+
+# -- completion
+
+
+def completed(*words):
+    """Return what bash offers for the last word."""
+    lines = [completion.script(make_parser()), f"COMP_WORDS=({' '.join(repr(w) for w in ('psgld', *words))})"]
+    lines += [f"COMP_CWORD={len(words)}", "_psgld", 'echo "${COMPREPLY[@]}"']
+    done = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_completion_in_bash():
+    assert completed("re") == ["recommend"]
+    assert completed("fit", "x.csv", "--li") == ["--likelihood"]
+    assert completed("fit", "x.csv", "--likelihood", "po") == ["poisson"]
+    assert completed("export", "run.npz", "--what", "") == list(TABLES)
+    assert completed("completion", "") == ["bash", "zsh"]
+    assert completed("fit", "") == [] and completed("fit", "-o", "-") == []  # files, by the shell itself
+    for command, parser in COMMANDS.items():
+        options = {option for action in parser._actions for option in action.option_strings}
+        assert set(completed(command, "-")) == options
+    assert set(completed("")) >= set(COMMANDS)
+
+
+def test_completion_prints_the_script(capsys):
+    assert main(["completion", "bash"]) == 0
+    bash = capsys.readouterr().out
+    assert main(["completion", "zsh"]) == 0
+    zsh = capsys.readouterr().out
+    assert zsh.endswith(bash) and "bashcompinit" in zsh and bash == completion.script(make_parser())
+    fails(capsys, ["completion", "tcsh"], "choose from")
 
 
 def test_version_and_no_command(capsys):

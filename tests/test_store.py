@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -56,6 +57,11 @@ def assert_whole(one, other):
     if one.tracked is not None:
         for name, values in vars(one.tracked).items():
             np.testing.assert_array_equal(values, getattr(other.tracked, name))
+    assert (one.seen is None) == (other.seen is None)
+    if one.seen is not None:
+        assert one.seen.absent == other.seen.absent and one.seen.indices.dtype == np.int32
+        np.testing.assert_array_equal(one.seen.indptr, other.seen.indptr)
+        np.testing.assert_array_equal(one.seen.indices, other.seen.indices)
     assert one.summary() == other.summary()
 
 
@@ -71,6 +77,68 @@ def test_there_and_back(case, tmp_path):
     again.save(tmp_path / "again.zarr")
     assert_whole(psgld.load(tmp_path / "again.zarr"), post)
     assert not list(tmp_path.glob(".*"))  # nothing is left beside
+
+
+@pytest.mark.parametrize("name", ["run.zarr", "saved.zarr", "saved.npz"])
+def test_what_was_seen_comes_back(name, tmp_path):
+    """A posterior that was loaded recommends what the one in memory does."""
+    post = draw(ratings, store=tmp_path / "run.zarr")
+    assert post.seen is not None and len(post.seen.indices) < post.shape[0] * post.shape[1]
+    if name != "run.zarr":
+        post.save(tmp_path / name)
+    again = psgld.load(tmp_path / name)
+    one, other = (p.recommend([3, 5], n=4, exclude_seen=True) for p in (post, again))
+    np.testing.assert_array_equal(one.cols, other.cols)
+    i = np.repeat([3, 5], 4)
+    start, index = again.seen.rows(i)
+    for q, col in enumerate(one.cols.ravel()):
+        assert col not in index[start[q] : start[q + 1]]
+    if name != "run.zarr":
+        nothing = dataclasses.replace(post.seen, indptr=0 * post.seen.indptr, indices=post.seen.indices[:0])
+        dataclasses.replace(post, seen=nothing).save(tmp_path / f"new-{name}")
+        assert_whole(psgld.load(tmp_path / f"new-{name}"), dataclasses.replace(post, seen=nothing))
+
+
+def test_a_store_of_before_has_nothing_seen(tmp_path):
+    draw(ratings, store=tmp_path / "run.zarr")
+    edited(tmp_path / "run.zarr", lambda h, r: (h["layout"].pop("seen"), h.pop("absent")))
+    post = psgld.load(tmp_path / "run.zarr")
+    assert post.seen is None
+    with pytest.raises(psgld.DataError, match="which entries were seen is not known"):
+        post.recommend([0])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"indptr": np.array([0, 2, 1, 4])},
+        {"indptr": np.array([1, 2, 3, 4])},
+        {"indptr": np.array([0, 2, 4])},
+        {"indptr": np.array([0.0, 1.0, 2.0, 4.0])},
+        {"indices": np.array([0, 1, 2, 4], np.int32)},
+        {"indices": np.array([0, 1, 2, -1], np.int32)},
+        {"indices": np.array([[0, 1, 2, 3]], np.int32)},
+        {"absent": "elsewhere"},
+        {"absent": None},
+    ],
+)
+@pytest.mark.parametrize("name", ["run.npz", "run.zarr"])
+def test_nonsense_about_what_was_seen(name, bad, tmp_path):
+    i, j = np.array([0, 0, 1, 2]), np.array([0, 2, 1, 3])
+    data = Observations.from_coo(i, j, np.ones(4) + j, (3, 4))
+    post = draw(lambda: (data, FactorModel(2, "gaussian"), psgld.PSGLD(blocks=1)), draws=2)
+    post.save(tmp_path / f"good-{name}")
+    assert psgld.load(tmp_path / f"good-{name}").seen.indptr.tolist() == [0, 2, 3, 4]
+    seen = dataclasses.replace(post.seen, **bad)
+    try:
+        dataclasses.replace(post, seen=seen).save(tmp_path / name)
+    except ValueError:  # Zarr itself refuses an array of another shape
+        assert name == "run.zarr"
+        return
+    if name == "run.zarr" and bad.get("indptr", np.zeros(1, int)).dtype.kind == "f":
+        assert loads_or_says(tmp_path / name)  # it was written as integers
+        return
+    assert not loads_or_says(tmp_path / name)
 
 
 @pytest.mark.parametrize("kind", ["text", "number", "none"])
@@ -97,7 +165,7 @@ def test_in_xarray(tmp_path):
     xarray = pytest.importorskip("xarray")
     post = draw(ratings, store=tmp_path / "run.zarr", track=([0], [0]))
     tree = xarray.open_datatree(tmp_path / "run.zarr", engine="zarr")
-    assert set(tree.children) == {"posterior", "sample_stats", "warmup_sample_stats", "tracked"}
+    assert set(tree.children) == {"posterior", "sample_stats", "warmup_sample_stats", "tracked", "seen"}
     assert tree["posterior"].sizes["draw"] == 6 and tree["posterior"].sizes["row"] == 700
     ds = xarray.open_zarr(tmp_path / "run.zarr", group="posterior")
     d = post.draws
@@ -285,6 +353,9 @@ def edited(copy, change):
         lambda h, r: h["layout"].update(dtype="object"),
         lambda h, r: h["layout"].update(dtype=None),
         lambda h, r: h["layout"].update(pairs=50),
+        lambda h, r: h["layout"].update(seen=5),
+        lambda h, r: h["layout"].update(seen="x"),
+        lambda h, r: h["layout"].update(seen=-1),
         lambda h, r: h["model"].update(rank=3),
         lambda h, r: h["model"].update(rank=-1),
         lambda h, r: h["model"].update(likelihood={"name": "__import__"}),

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from .data import Observations, observations
+from .data import ABSENT, Observations, observations
 from .errors import DataError
 from .labels import LabelArray, find_labels
 from .models import Tweedie
@@ -46,6 +46,20 @@ class Seen:
         if data.stored == data.shape[0] * data.shape[1]:
             return None
         return cls(data.indptr, data.indices, data.absent)
+
+    @classmethod
+    def checked(cls, indptr: NDArray[Any], indices: NDArray[Any], absent: Any, shape: tuple[int, int]) -> Seen:
+        """Return entries that come from a file; raise ValueError if they are none of a matrix of that shape."""
+        for name, a, size in (("indptr", indptr, shape[0] + 1), ("indices", indices, len(indices))):
+            if a.dtype.kind != "i" or a.shape != (size,):
+                raise ValueError(f"{name} of seen is {a.dtype} of shape {a.shape}, expected {size} integers")
+        if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+            raise ValueError(f"indptr of seen does not rise from 0 to {len(indices)}")
+        if len(indices) and not 0 <= indices.min() <= indices.max() < shape[1]:
+            raise ValueError(f"indices of seen are not all from 0 to {shape[1] - 1}")
+        if absent not in ABSENT:
+            raise ValueError(f"absent must be one of {', '.join(ABSENT)}, got {absent!r}")
+        return cls(np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(indices, np.int32), absent)
 
     def rows(self, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the compressed rows of some of the rows."""

@@ -17,9 +17,10 @@ from .chains import Work
 from .engines import Engine
 from .errors import DataError, PsgldWarning, SamplingError
 from .posterior import describe
+from .recommend import Seen
 from .record import Layout, Saver, Store
 from .record.files import DAMAGE, read_arrays
-from .record.layout import TRACKED
+from .record.layout import SEEN, TRACKED
 from .record.store import cannot_write, damaged
 
 STORE_DTYPES = ("float16", "float32", "float64")
@@ -60,12 +61,13 @@ def _first_saver(where: Path, work: Work, keys: list[int], resume: bool, every: 
 
 def _new(path: Path, header: dict[str, Any], work: Work) -> Store:
     """Make an empty store."""
-    data = work.setup.data
-    store = Store.create(path, header, {"row": data.row_labels, "column": data.col_labels})
-    store.lock()
+    data, known = work.setup.data, {}
     if work.pairs is not None:
-        for name, values in zip(("rows", "cols"), work.pairs, strict=True):
-            store.write_all(f"{TRACKED}/{name}", values)
+        known |= {f"{TRACKED}/{name}": a for name, a in zip(("rows", "cols"), work.pairs, strict=True)}
+    if (seen := Seen.of(data)) is not None:
+        known |= {f"{SEEN}/indptr": seen.indptr, f"{SEEN}/indices": seen.indices}
+    store = Store.create(path, header, {"row": data.row_labels, "column": data.col_labels}, known)
+    store.lock()
     return store
 
 
@@ -137,11 +139,13 @@ def _header(work: Work, keys: list[int]) -> dict[str, Any]:
     setup, plan, room = work.setup, work.plan, work.room
     dtype = (work.precision or str(room.W.dtype)) if room.W.shape[1] else None
     pairs = 0 if work.pairs is None else len(work.pairs[0])
-    data = setup.data
+    data, seen = setup.data, Seen.of(setup.data)
+    entries = None if seen is None else len(seen.indices)
     return {
         "model": setup.model.to_dict(),
         "shape": list(data.shape),
-        "layout": Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype).to_dict(),
+        "layout": Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype, entries).to_dict(),
+        "absent": data.absent,
         "labels": [d for d, x in (("row", data.row_labels), ("column", data.col_labels)) if x is not None],
         "settings": describe(setup, plan, keys, len(work.probes.values)),
         "bytes_an_iteration": setup.bytes_an_iteration,

@@ -1,4 +1,4 @@
-"""The command line: `psgld demo | fit | predict | recommend | evaluate | summary | doctor`. One file a command.
+"""The command line: `psgld demo | fit | predict | recommend | evaluate | summary | export | …`. One file a command.
 
 Exit codes: 0 done, 2 something was wrong with the input (one line on stderr), 130 interrupted.
 """
@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import PsgldError, PsgldWarning
-from . import demo, doctor, evaluate, fit, predict, recommend, summary
+from . import completion, demo, doctor, evaluate, export, fit, predict, recommend, summary
 from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
 from .output import say
 
-_COMMANDS = (demo, fit, predict, recommend, evaluate, summary, doctor)
+_COMMANDS = (demo, fit, predict, recommend, evaluate, summary, export, doctor, completion)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    parser = _parser()
+    parser = make_parser()
     args = parser.parse_args(argv)
     if args.command is None:
         parser.print_help()
@@ -33,13 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _guarded(args)
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
+    """Return the parser of all commands."""
     from .. import __version__
 
     parser = Parser(
         prog="psgld",
         description="Bayesian matrix factorisation: draws of W and H in V ≈ W H, and what they predict.",
-        epilog="Start with:  psgld demo",
+        epilog="Example, to start with:\n  psgld demo",
     )
     parser.add_argument("-v", "--version", action="version", version=f"psgld {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)

@@ -21,9 +21,9 @@ def add(commands: Any) -> None:
         description="Rank the columns that a row has no entry for. Prints CSV: row, rank, column, the score of\n"
         "the policy, and mean and sd of μ there. Policies: mean; ucb (mean + WIDTH sd); thompson (one\n"
         "draw a row); probability (that μ is above THRESHOLD).",
-        epilog="Example:\n  psgld recommend run.npz user-1 user-2 --seen ratings.csv -n 5 --policy ucb",
+        epilog="Example:\n  psgld recommend run.npz user-1 user-2 -n 5 --policy ucb",
     )
-    parser.add_argument("run_file", type=Path, metavar="RUN.npz")
+    parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")
     parser.add_argument("rows", nargs="*", metavar="ROW", help="labels of rows (all)")
     parser.add_argument("-n", type=int, default=10, help="how many a row (%(default)s)")
     parser.add_argument(
@@ -36,7 +36,7 @@ def add(commands: Any) -> None:
         "--seen",
         type=Path,
         metavar="FILE",
-        help="entries to leave out (those of the data, if the run has them)",
+        help="entries to leave out (those of the data)",
     )
     seen.add_argument("--all", action="store_true", help="rank the columns that were seen, too")
     parser.add_argument("--seed", type=int, default=0, help="of thompson (%(default)s)")

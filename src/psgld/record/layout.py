@@ -4,6 +4,7 @@ posterior             W (chain, draw, row, component), H (chain, draw, column, c
 sample_stats          lp, step_size, diverging, iteration (chain, draw)
 warmup_sample_stats   the same along the burn-in
 tracked               rows, cols, and mean, sd of μ there (pair)
+seen                  indptr, indices: the entries that the data had, as compressed rows
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 
 from ..models import FactorModel
 
-POSTERIOR, STATS, WARMUP, TRACKED = "posterior", "sample_stats", "warmup_sample_stats", "tracked"
+POSTERIOR, STATS, WARMUP = "posterior", "sample_stats", "warmup_sample_stats"
+TRACKED, SEEN = "tracked", "seen"
 
 _CHUNK = 1 << 22
 """Bytes of a chunk, about: several draws of small factors, strips of the rows of large ones."""
@@ -53,13 +55,18 @@ class Spec:
 @final
 @dataclass(frozen=True)
 class Layout:
-    """The sizes that decide all shapes. `dtype` is that of W, H and the biases, None if they are not kept."""
+    """The sizes that decide all shapes.
+
+    `dtype` is that of W, H and the biases, None if they are not kept; `seen` the number of entries of the data, None
+    if it had all of them, or if an older version wrote the store.
+    """
 
     chains: int
     draws: int
     marks: int
     pairs: int
     dtype: str | None
+    seen: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sizes in a form fit for JSON."""
@@ -71,7 +78,10 @@ class Layout:
         sizes = {name: int(record[name]) for name in ("chains", "draws", "marks", "pairs")}
         if min(sizes.values()) < 0 or record["dtype"] not in (None, "float16", "float32", "float64"):
             raise ValueError(f"sizes {record}")
-        return cls(**sizes, dtype=record["dtype"])
+        seen = record.get("seen")
+        if seen is not None and (not isinstance(seen, int) or seen < 0):
+            raise ValueError(f"sizes {record}")
+        return cls(**sizes, dtype=record["dtype"], seen=seen)
 
     def specs(self, model: FactorModel, shape: tuple[int, int]) -> dict[str, Spec]:
         """Return every array of the groups by its path."""
@@ -98,4 +108,7 @@ class Layout:
             for name in ("rows", "cols", "mean", "sd"):
                 dtype = "int64" if name in ("rows", "cols") else "float64"
                 specs[f"{TRACKED}/{name}"] = Spec((self.pairs,), dtype, ("pair",))
+        if self.seen is not None:
+            specs[f"{SEEN}/indptr"] = Spec((shape[0] + 1,), "int64", ("start",))
+            specs[f"{SEEN}/indices"] = Spec((self.seen,), "int32", ("entry",))
         return specs

@@ -54,8 +54,17 @@ class Store:
     # -- making and opening ------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, path: Path, header: dict[str, Any], labels: dict[str, NDArray[Any] | None]) -> Store:
-        """Make an empty store, all or nothing. `labels` are those of the rows and the columns."""
+    def create(
+        cls,
+        path: Path,
+        header: dict[str, Any],
+        labels: dict[str, NDArray[Any] | None],
+        known: dict[str, NDArray[Any]],
+    ) -> Store:
+        """Make a store, all or nothing, that holds the labels of rows and columns and what is known before sampling.
+
+        `known` are whole arrays by their paths.
+        """
         zarr = zarr_library()
         if path.exists():
             raise DataError(f"cannot write {path}: it is already there; delete it or give another name")
@@ -67,6 +76,8 @@ class Store:
             shutil.rmtree(beside, ignore_errors=True)
             store = cls(beside, header, zarr.create_group(beside, zarr_format=3))
             store._create_arrays(labels)
+            for name, values in known.items():
+                store.write_all(name, values)
             store.write_header(header)
             os.rename(beside, path)
             sync(path.parent)
@@ -212,7 +223,8 @@ class Store:
 
     def read_all(self, path: str) -> NDArray[Any]:
         """Return an array that is not made of draws."""
-        self._require(self.path / path / "c" / "0")
+        if self._array(path).shape[0]:
+            self._require(self.path / path / "c" / "0")
         return np.asarray(self._array(path)[...])
 
     def labels(self, dim: str) -> NDArray[Any] | None:

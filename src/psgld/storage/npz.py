@@ -12,11 +12,12 @@ import numpy as np
 from ..errors import DataError
 from ..models import FactorModel
 from ..posterior import Posterior, Tracked
+from ..recommend import Seen
 from ..record import Draws
 from ..record.files import DAMAGE, read_arrays, write_arrays
+from .check import check
 
 _FORMAT = 1
-_STATS = ("iteration", "lp", "step_size", "diverging")
 _DRAWS = ("W", "H", "row_bias", "col_bias", "row_rate", "col_rate", "offset", "phi")
 
 
@@ -27,6 +28,7 @@ def save(posterior: Posterior, path: Path) -> None:
         "model": posterior.model.to_dict(),
         "shape": posterior.shape,
         "settings": posterior.settings,
+        "absent": None if posterior.seen is None else posterior.seen.absent,
     }
     arrays: dict[str, Any] = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
     arrays |= {f"draws/{n}": a for n, a in vars(posterior.draws).items() if a is not None}
@@ -37,6 +39,8 @@ def save(posterior: Posterior, path: Path) -> None:
             arrays[name] = labels
     if posterior.tracked is not None:
         arrays |= {f"tracked/{n}": a for n, a in vars(posterior.tracked).items()}
+    if posterior.seen is not None:
+        arrays |= {"seen/indptr": posterior.seen.indptr, "seen/indices": posterior.seen.indices}
     try:
         write_arrays(path, arrays)
     except OSError as error:
@@ -54,7 +58,7 @@ def load(source: Path) -> Posterior:
             raise DataError(
                 f"{source} was written by a newer psgld (format {header['psgld']}); upgrade psgld"
             )
-        return _rebuild(header, arrays)
+        return check(_rebuild(header, arrays))
     except DataError:
         raise
     except DAMAGE as error:
@@ -65,18 +69,9 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
     def group(name: str) -> dict[str, Any]:
         return {key.removeprefix(f"{name}/"): a for key, a in arrays.items() if key.startswith(f"{name}/")}
 
-    draws, stats, tracked = group("draws"), group("sample_stats"), group("tracked")
+    draws, stats, tracked, seen = (group(name) for name in ("draws", "sample_stats", "tracked", "seen"))
     model = FactorModel.from_dict(header["model"])
     rows, cols = (int(n) for n in header["shape"])
-    expected = {"W": (rows, model.rank), "H": (cols, model.rank)}
-    for name, shape in expected.items():
-        if draws[name].ndim != 4 or draws[name].shape[2:] != shape:
-            raise DataError(
-                f"draws of {name} have shape {draws[name].shape}, expected (chain, draw, *{shape})"
-            )
-    for name in _STATS:
-        if stats[name].shape != draws["phi"].shape:
-            raise DataError(f"{name} has shape {stats[name].shape}, expected {draws['phi'].shape}")
     kept: dict[str, Any] = {name: draws.get(name) if "bias" in name else draws[name] for name in _DRAWS}
     return Posterior(
         Draws(**kept),
@@ -88,4 +83,5 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
         arrays.get("row_labels"),
         arrays.get("col_labels"),
         Tracked(**tracked) if tracked else None,
+        Seen.checked(seen["indptr"], seen["indices"], header["absent"], (rows, cols)) if seen else None,
     )

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..posterior import Posterior, Tracked, usable
+from ..recommend import Seen
 from ..record import Draws, Layout, RunningMoments, Store, available_memory
 from ..record.files import read_arrays
-from ..record.layout import POSTERIOR, STATS, TRACKED, WARMUP
+from ..record.layout import POSTERIOR, SEEN, STATS, TRACKED, WARMUP
 from ..record.store import cannot_write, damaged
+from .check import check
 
 _NUMBERS = ("kept", "marks", "divergences", "iteration")
 
@@ -41,7 +43,7 @@ def save(posterior: Posterior, path: Path) -> None:
     if path.exists():
         raise DataError(f"cannot write {path}: it is already there; delete it or give another name")
     try:
-        _fill(Store.create(beside, _header(posterior), _labels(posterior)), posterior)
+        _fill(Store.create(beside, _header(posterior), _labels(posterior), _known(posterior)), posterior)
         os.rename(beside, path)
     except OSError as error:
         raise cannot_write(path, error) from error
@@ -55,7 +57,7 @@ def load(path: Path) -> Posterior:
     try:
         _check_memory(store)
         store.check()
-        return _posterior(store)
+        return check(_posterior(store))
     except DataError:
         raise
     except Exception as error:  # whatever Zarr, NumPy and JSON say of damaged files
@@ -90,6 +92,7 @@ def _posterior(store: Store) -> Posterior:
         store.labels("row"),
         store.labels("column"),
         _tracked(store, None if points is None else [points[c] for c in chains]),
+        _seen(store),
     )
 
 
@@ -140,6 +143,13 @@ def _tracked(store: Store, points: list[_Checkpoint] | None) -> Tracked | None:
     return Tracked(rows, cols, *RunningMoments.pooled(points))
 
 
+def _seen(store: Store) -> Seen | None:
+    if store.layout.seen is None:
+        return None
+    start, index = (store.read_all(f"{SEEN}/{name}") for name in ("indptr", "indices"))
+    return Seen.checked(start, index, store.header["absent"], store.shape)
+
+
 def _check_memory(store: Store) -> None:
     needed, free = sum(spec.nbytes for spec in store.specs.values()), available_memory()
     if free is not None and needed > 0.9 * free:
@@ -156,8 +166,15 @@ def _labels(posterior: Posterior) -> dict[str, NDArray[Any] | None]:
     return {"row": posterior.row_labels, "column": posterior.col_labels}
 
 
+def _known(posterior: Posterior) -> dict[str, NDArray[Any]]:
+    whole = {} if posterior.tracked is None else {f"{TRACKED}/{n}": a for n, a in vars(posterior.tracked).items()}
+    if posterior.seen is not None:
+        whole |= {f"{SEEN}/indptr": posterior.seen.indptr, f"{SEEN}/indices": posterior.seen.indices}
+    return whole
+
+
 def _header(posterior: Posterior) -> dict[str, Any]:
-    draws, tracked = posterior.draws, posterior.tracked
+    draws, tracked, seen = posterior.draws, posterior.tracked, posterior.seen
     chains, n = draws.phi.shape
     layout = Layout(
         chains,
@@ -165,6 +182,7 @@ def _header(posterior: Posterior) -> dict[str, Any]:
         posterior.warmup["lp"].shape[1],
         0 if tracked is None else len(tracked.rows),
         str(draws.W.dtype) if draws.W.shape[1] else None,
+        None if seen is None else len(seen.indices),
     )
     return {
         "model": posterior.model.to_dict(),
@@ -172,6 +190,7 @@ def _header(posterior: Posterior) -> dict[str, Any]:
         "layout": layout.to_dict(),
         "labels": [dim for dim, labels in _labels(posterior).items() if labels is not None],
         "settings": posterior.settings,
+        "absent": None if seen is None else seen.absent,
     }
 
 
@@ -181,6 +200,3 @@ def _fill(store: Store, posterior: Posterior) -> None:
         for name in store.names(group):
             for chain in range(store.layout.chains):
                 store.write(f"{group}/{name}", chain, 0, table[name][chain])
-    if posterior.tracked is not None:
-        for name, values in vars(posterior.tracked).items():
-            store.write_all(f"{TRACKED}/{name}", values)

@@ -1,0 +1,92 @@
+"""What a posterior from a file must be: arrays that fit together, and the settings that others read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..posterior import Posterior
+
+TRACE = {"iteration": "i", "lp": "f", "step_size": "f", "diverging": "b"}
+"""The columns of a trace, and the kinds of their numbers."""
+
+_NUMBERS = ("entries", "lp_entries", "tune", "thin", "divergences")
+
+
+def check(posterior: Posterior) -> Posterior:
+    """Return the posterior; raise ValueError with the first thing that does not fit."""
+    _check_draws(posterior)
+    _check_traces(posterior)
+    _check_labels(posterior)
+    _check_tracked(posterior)
+    _check_settings(posterior.settings)
+    return posterior
+
+
+def _check_draws(p: Posterior) -> None:
+    d, (rows, cols), rank, components = p.draws, p.shape, p.model.rank, p.model.components
+    n = np.shape(d.phi)
+    if len(n) != 2 or min(*n, rows, cols) < 1:
+        raise ValueError(f"{n} draws of a {rows} × {cols} matrix")
+    kept = (n[0], d.W.shape[1] if np.ndim(d.W) == 4 and d.W.shape[1] == 0 else n[1])
+    shapes: dict[str, tuple[int, ...]] = {
+        "W": (*kept, rows, rank),
+        "H": (*kept, cols, rank),
+        "row_rate": (*n, components),
+        "col_rate": (*n, components),
+        "offset": n,
+        "phi": n,
+    }
+    if p.model.bias:
+        shapes |= {"row_bias": (*kept, rows), "col_bias": (*kept, cols)}
+    for name, array in vars(d).items():
+        if name in shapes:
+            _expect(name, array, shapes[name], "f")
+        elif array is not None:
+            raise ValueError(f"{name} of a model without biases")
+
+
+def _check_traces(p: Posterior) -> None:
+    marks = (p.chains, *np.shape(p.warmup["lp"])[1:2])
+    for table, shape in ((p.sample_stats, p.draws.phi.shape), (p.warmup, marks)):
+        if set(table) != set(TRACE):
+            raise ValueError(f"a trace of {sorted(table)}, expected {sorted(TRACE)}")
+        for name, kind in TRACE.items():
+            _expect(name, table[name], shape, kind)
+
+
+def _check_labels(p: Posterior) -> None:
+    for name, labels, size in zip(
+        ("row labels", "column labels"), (p.row_labels, p.col_labels), p.shape, strict=True
+    ):
+        if labels is not None:
+            _expect(name, labels, (size,), "iU")
+
+
+def _check_tracked(p: Posterior) -> None:
+    if p.tracked is None:
+        return
+    for name, array in vars(p.tracked).items():
+        _expect(f"tracked {name}", array, (len(p.tracked.rows),), "i" if name in ("rows", "cols") else "f")
+    for at, size in zip((p.tracked.rows, p.tracked.cols), p.shape, strict=True):
+        if len(at) and not 0 <= at.min() <= at.max() < size:
+            raise ValueError(f"tracked pairs outside of {p.shape[0]} × {p.shape[1]}")
+
+
+def _check_settings(settings: Any) -> None:
+    if not isinstance(settings, dict):
+        raise ValueError(f"settings are {settings!r}")
+    for name in _NUMBERS:
+        if not isinstance(settings[name], int):
+            raise ValueError(f"settings: {name} is {settings[name]!r}, expected an integer")
+    if not isinstance(settings["sampler"], dict) or not isinstance(settings["sampler"]["name"], str):
+        raise ValueError(f"settings: sampler is {settings['sampler']!r}")
+    if not isinstance(settings["interrupted"], bool) or not isinstance(settings["version"], str):
+        raise ValueError("settings: interrupted and version are something else")
+
+
+def _expect(name: str, array: Any, shape: tuple[int, ...], kinds: str) -> None:
+    if np.shape(array) != shape or array.dtype.kind not in kinds:
+        found = getattr(array, "dtype", type(array).__name__)
+        raise ValueError(f"{name} is {found} of shape {np.shape(array)}, expected shape {shape}")
