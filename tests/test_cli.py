@@ -472,7 +472,9 @@ def test_export_factors_and_draws(suffix, work, tmp_path, capsys):
     assert record["what"] == "factors" and record["lines"] == len(table) == numbers
     assert record["bytes"] == path.stat().st_size
     assert list(table) == ["factor", "label", "component", "chain", "mean", "sd"]
-    one = table[(table.factor == "H") & (table.label == "item-7") & (table.component == 1) & (table.chain == 0)]
+    one = table[
+        (table.factor == "H") & (table.label == "item-7") & (table.component == 1) & (table.chain == 0)
+    ]
     at = post.col_labels.tolist().index("item-7")
     assert one["mean"].item() == pytest.approx(post.H[0, :, 1, at].mean(dtype=float), rel=1e-6)
     assert one["sd"].item() == pytest.approx(post.H[0, :, 1, at].std(dtype=float), rel=1e-6)
@@ -489,7 +491,10 @@ def test_export_factors_and_draws(suffix, work, tmp_path, capsys):
 def test_export_stats_and_cells(suffix, work, tmp_path):
     post = psgld.load(work / "run.npz")
     for what in ("stats", "cells"):
-        assert main(["export", str(work / "run.npz"), "-o", str(tmp_path / f"{what}{suffix}"), "--what", what]) == 0
+        assert (
+            main(["export", str(work / "run.npz"), "-o", str(tmp_path / f"{what}{suffix}"), "--what", what])
+            == 0
+        )
     stats, cells = (exported(tmp_path / f"{what}{suffix}") for what in ("stats", "cells"))
     np.testing.assert_array_equal(stats.lp.to_numpy().reshape(2, 10), post.sample_stats["lp"])
     np.testing.assert_array_equal(stats.phi.to_numpy().reshape(2, 10), post.draws.phi)

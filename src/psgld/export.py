@@ -42,7 +42,9 @@ def export(posterior: Posterior, path: Path, what: str | None = None) -> dict[st
         raise DataError(f"{path}: unknown kind of file {path.suffix!r}; allowed are {', '.join(SUFFIXES)}")
     if path.suffix == ".nc":
         if what is not None:
-            raise DataError(f"{path}: netCDF holds everything; leave out what = {what!r}, or write .csv or .parquet")
+            raise DataError(
+                f"{path}: netCDF holds everything; leave out what = {what!r}, or write .csv or .parquet"
+            )
         _write_netcdf(posterior, path)
         return {"output": str(path), "bytes": path.stat().st_size}
     what = "factors" if what is None else what
@@ -62,7 +64,12 @@ def _factors(p: Posterior) -> Iterator[Table]:
         for chain in range(p.chains):
             x = array[chain]
             mean, sd = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
-            yield {**_places(name, labels, mean), "chain": _same(chain, mean), "mean": _flat(mean), "sd": _flat(sd)}
+            yield {
+                **_places(name, labels, mean),
+                "chain": _same(chain, mean),
+                "mean": _flat(mean),
+                "sd": _flat(sd),
+            }
 
 
 def _draws(p: Posterior) -> Iterator[Table]:
@@ -76,7 +83,9 @@ def _draws(p: Posterior) -> Iterator[Table]:
 def _stats(p: Posterior) -> Iterator[Table]:
     chain, draw = np.indices(p.draws.phi.shape)
     more = {"phi": p.draws.phi, "offset": p.draws.offset}
-    yield {name: a.reshape(-1) for name, a in {"chain": chain, "draw": draw, **p.sample_stats, **more}.items()}
+    yield {
+        name: a.reshape(-1) for name, a in {"chain": chain, "draw": draw, **p.sample_stats, **more}.items()
+    }
 
 
 def _cells(p: Posterior) -> Iterator[Table]:

@@ -7,8 +7,6 @@ import gzip
 import math
 import re
 import warnings
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -39,7 +37,6 @@ DELIMITERS = (
     None,
 )  # None: any white space; before it, the rarest in labels first
 _BLOCK = 1 << 24  # characters of text parsed at a time
-_BROKEN = (csv.Error, zipfile.BadZipFile, zlib.error)
 _NUMBERS = np.dtype([("row", "i8"), ("column", "i8"), ("value", "f8")])
 _STRINGS = np.dtype([("row", "O"), ("column", "O"), ("value", "f8")])
 
@@ -153,8 +150,9 @@ def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
         raise
     except UnicodeDecodeError as error:
         raise DataError(f"{path.name}: not UTF-8 text: {error.reason}") from None
-    except (OSError, EOFError, ValueError, OverflowError, *_BROKEN) as error:
-        raise DataError(f"{path.name}: cannot be read: {error}") from error
+    except Exception as error:  # whatever NumPy, SciPy and pyarrow say of a damaged file
+        why = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(f"{path.name}: cannot be read: {why}") from error
 
 
 def _read_npz(path: Path) -> Any:

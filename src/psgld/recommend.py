@@ -48,7 +48,9 @@ class Seen:
         return cls(data.indptr, data.indices, data.absent)
 
     @classmethod
-    def checked(cls, indptr: NDArray[Any], indices: NDArray[Any], absent: Any, shape: tuple[int, int]) -> Seen:
+    def checked(
+        cls, indptr: NDArray[Any], indices: NDArray[Any], absent: Any, shape: tuple[int, int]
+    ) -> Seen:
         """Return entries that come from a file; raise ValueError if they are none of a matrix of that shape."""
         for name, a, size in (("indptr", indptr, shape[0] + 1), ("indices", indices, len(indices))):
             if a.dtype.kind != "i" or a.shape != (size,):

@@ -49,7 +49,9 @@ def run(args: Namespace) -> int:
     from . import make_parser
 
     # zsh runs the functions of bash, after this line.
-    before = "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n" if args.shell == "zsh" else ""
+    before = (
+        "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n" if args.shell == "zsh" else ""
+    )
     print(before + script(make_parser()), end="")
     return 0
 
@@ -66,7 +68,9 @@ def script(parser: Parser) -> str:
             values.append(f'      {patterns}) words="{_choices(action)}" ;;')
         known = [option for action in command._actions for option in action.option_strings]
         options.append(f'          {name}:-*) words="{" ".join(known)}" ;;')
-        if named := " ".join(_choices(action) for action in command._actions if not action.option_strings).strip():
+        if named := " ".join(
+            _choices(action) for action in command._actions if not action.option_strings
+        ).strip():
             options.append(f'          {name}:*) words="{named}" ;;')
     own = [option for action in parser._actions for option in action.option_strings]
     return _SCRIPT.format(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 DAMAGE = (
     *(KeyError, ValueError, TypeError, IndexError, AttributeError, EOFError, OSError, MemoryError),
     *(zipfile.BadZipFile, NotImplementedError, RuntimeError, OverflowError, zlib.error),
+    *(SyntaxError, TokenError, struct.error),
 )
 """What NumPy, zipfile and JSON raise on a file that is something else, cut off or tampered with."""
 

@@ -62,7 +62,8 @@ def load(source: Path) -> Posterior:
     except DataError:
         raise
     except DAMAGE as error:
-        raise DataError(f"{source} is not a psgld posterior, or is damaged: {error}") from error
+        why = " ".join(str(error).split())[:300]
+        raise DataError(f"{source} is not a psgld posterior, or is damaged: {why}") from error
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Posterior:

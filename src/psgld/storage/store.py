@@ -167,7 +167,9 @@ def _labels(posterior: Posterior) -> dict[str, NDArray[Any] | None]:
 
 
 def _known(posterior: Posterior) -> dict[str, NDArray[Any]]:
-    whole = {} if posterior.tracked is None else {f"{TRACKED}/{n}": a for n, a in vars(posterior.tracked).items()}
+    whole = (
+        {} if posterior.tracked is None else {f"{TRACKED}/{n}": a for n, a in vars(posterior.tracked).items()}
+    )
     if posterior.seen is not None:
         whole |= {f"{SEEN}/indptr": posterior.seen.indptr, f"{SEEN}/indices": posterior.seen.indices}
     return whole
