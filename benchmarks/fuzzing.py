@@ -25,7 +25,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from psgld.cli import main, make_parser
 from psgld.cli.completion import subparsers
 
 PATIENCE = 30
-_LOT = 2500
+_LOT = 1000
 ODD = (
     *(
         "",
@@ -240,6 +240,7 @@ def load_arrays(rng: random.Random, have: Originals) -> None:
     one = rng.randrange(len(have.posteriors))
     with np.load(io.BytesIO(have.posteriors[one])) as file:
         arrays = dict(file)
+    header = json.loads(arrays["header"].tobytes())
     for _ in range(rng.choice((1, 1, 2))):
         name, other = rng.choice(sorted(arrays)), rng.choice(sorted(arrays))
         match rng.randrange(5):
@@ -248,8 +249,7 @@ def load_arrays(rng: random.Random, have: Originals) -> None:
             case 1:
                 arrays[name], arrays[other] = arrays[other], arrays[name]
             case 2:
-                header = nonsense(rng, json.loads(arrays["header"].tobytes())) if "header" in arrays else {}
-                arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+                arrays["header"] = np.frombuffer(json.dumps(nonsense(rng, header)).encode(), np.uint8)
             case _:
                 with np.errstate(all="ignore"):
                     arrays[name] = _or_same(odd_array, rng, arrays[name])
@@ -487,9 +487,9 @@ def fuzz() -> int:
     lots.sort(key=lambda lot: lot[1])  # something of every target first
     total, found, start = 0, 0, time.perf_counter()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (target, first, _), (done, findings) in zip(
-            lots, pool.map(lambda lot: run(*lot), lots), strict=True
-        ):
+        pending = {pool.submit(run, *lot): lot for lot in lots}
+        for future in as_completed(pending):
+            (target, first, _), (done, findings) = pending[future], future.result()
             total, found = total + done, found + len(findings)
             print(f"{target:<22} from {first:>6,}: {done:>6,} inputs, {len(findings)} findings", flush=True)
             for line in findings[:20]:

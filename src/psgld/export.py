@@ -81,11 +81,15 @@ def _draws(p: Posterior) -> Iterator[Table]:
 
 
 def _stats(p: Posterior) -> Iterator[Table]:
-    chain, draw = np.indices(p.draws.phi.shape)
-    more = {"phi": p.draws.phi, "offset": p.draws.offset}
-    yield {
-        name: a.reshape(-1) for name, a in {"chain": chain, "draw": draw, **p.sample_stats, **more}.items()
+    index = np.indices(p.draws.phi.shape)
+    table: Table = {
+        "chain": index[0],
+        "draw": index[1],
+        **p.sample_stats,
+        "phi": p.draws.phi,
+        "offset": p.draws.offset,
     }
+    yield {name: column.reshape(-1) for name, column in table.items()}
 
 
 def _cells(p: Posterior) -> Iterator[Table]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .errors import DataError
 from .labels import Coded, FloatArray, encode, real, tidy_text
+from .market import read_market
 
 Column = str | int | None
 """A column by name or by position; None takes the usual one."""
@@ -138,9 +139,7 @@ def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
         if suffix == ".parquet":
             return _read_parquet(path, row, col, value)
         if suffix == ".mtx":
-            from scipy.io import mmread
-
-            return mmread(path)
+            return read_market(path)
         if suffix == ".npy":
             return np.load(path, allow_pickle=False)
         if suffix == ".npz":

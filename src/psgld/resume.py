@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import _core
 from .chains import Work
@@ -61,7 +62,8 @@ def _first_saver(where: Path, work: Work, keys: list[int], resume: bool, every: 
 
 def _new(path: Path, header: dict[str, Any], work: Work) -> Store:
     """Make an empty store."""
-    data, known = work.setup.data, {}
+    data = work.setup.data
+    known: dict[str, NDArray[Any]] = {}
     if work.pairs is not None:
         known |= {f"{TRACKED}/{name}": a for name, a in zip(("rows", "cols"), work.pairs, strict=True)}
     if (seen := Seen.of(data)) is not None:
