@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format bench bench-data torture docs sanitize clean
+.PHONY: demo test lint format bench bench-data torture fuzz docs sanitize clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -38,6 +38,10 @@ bench-data: .stamp-test
 # kill -9 at 50 random moments of runs with a store, resume, compare bit for bit.
 torture: .stamp-test
 	$(BIN)/python -m benchmarks.killing
+
+# 100,000 bad inputs to everything that reads files or arguments: no crash, no hang, no traceback. INPUTS=n for others.
+fuzz: .stamp-test
+	$(BIN)/python -m benchmarks.fuzzing $(if $(INPUTS),--inputs $(INPUTS))
 
 docs: .stamp-docs
 	$(BIN)/mkdocs build --strict --quiet

@@ -55,7 +55,7 @@ def test_any_bytes_as_a_table(content, suffix, have):
     delimiter=st.sampled_from([",", "\t", ";", "|", "::"]),
 )
 def test_tables_of_any_labels(table, delimiter, have):
-    """What is read back is what was written, or it is refused."""
+    """They are read, or refused in one line."""
     text = "\n".join(delimiter.join((r, c, repr(v))) for r, c, v in table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from psgld import readers
 from psgld.data import Observations, observations
 from psgld.errors import DataError
+from psgld.market import read_market
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 USERS, ITEMS, VALUES = [7, 7, 12, 9000], [3, 1, 3, 2], [5.0, 3.5, 4.0, 1.0]
@@ -306,3 +307,50 @@ def test_leading_zeros_are_part_of_a_label(tmp_path):
     V = Observations.from_file(path)
     assert V.row_labels.tolist() == ["00501", "10001", "501"]
     assert V.values.tolist() == [2.0, 4.0, 3.0]
+
+
+# -- Matrix Market
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
+@pytest.mark.parametrize("dense", [False, True])
+def test_matrix_market_is_what_scipy_reads(symmetry, dense, tmp_path):
+    x = np.random.default_rng(0).normal(size=(5, 5))
+    x[2, 3] = x[3, 2] = 0
+    x = {"general": x, "symmetric": x + x.T, "skew-symmetric": x - x.T}[symmetry]
+    scipy.io.mmwrite(
+        tmp_path / "x.mtx", x if dense else sp.coo_matrix(x), comment="two\nlines", symmetry=symmetry
+    )
+    got, expected = read_market(tmp_path / "x.mtx"), scipy.io.mmread(tmp_path / "x.mtx")
+    assert sp.issparse(got) is not dense and sp.issparse(expected) is not dense
+    got, expected = (a if dense else a.toarray() for a in (got, expected))
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_matrix_market_patterns_and_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr("psgld.market._LINES", 2)
+    head = "%%MatrixMarket matrix coordinate pattern general\n%\n\n3 4 3\n"
+    with gzip.open(tmp_path / "x.mtx.gz", "wt") as file:
+        file.write(head + "1 1\n\n3 4\n2 2")
+    assert read_market(tmp_path / "x.mtx.gz").toarray().nonzero()[1].tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("coordinate real general\n3 3 1\n1 1 3\x7f", "could not convert"),  # SciPy's reader crashes
+        ("coordinate real general\n3 3 2\n1 1 3\n", "1 entries, expected 2"),
+        ("coordinate real general\n3 3 1\n1 4 3\n", "a column outside of 1 to 3"),
+        ("coordinate real general\n3 3 1\n0 1 3\n", "a row outside of 1 to 3"),
+        ("coordinate real symmetric\n3 4 1\n1 1 3\n", "a symmetric matrix of 3 × 4"),
+        ("coordinate complex general\n3 3 1\n1 1 3 0\n", "'complex' in the first line"),
+        ("array pattern general\n1 1\n1\n", "cannot be a pattern"),
+        ("array real general\n1000000 1000000\n1\n", "expected 1000000000000"),
+        ("array real general\n", "the sizes are"),
+        ("array", "the first line must be"),
+    ],
+)
+def test_matrix_market_that_is_damaged(content, words, tmp_path):
+    (tmp_path / "x.mtx").write_text("%%MatrixMarket matrix " + content)
+    with pytest.raises(DataError, match=rf"x\.mtx: cannot be read: .*{words}"):
+        Observations.from_file(tmp_path / "x.mtx")
