@@ -37,6 +37,7 @@ from psgld.cli.completion import subparsers
 
 PATIENCE = 30
 _LOT = 1000
+RUNS = ("counts.npz", "ratings.npz", "run.zarr", "counts.zarr")
 ODD = (
     *(
         "",
@@ -362,7 +363,7 @@ def arguments(rng: random.Random, have: Originals) -> list[str]:
             words += [
                 _value(rng, action, files) for _ in range(1 if rng.random() < 0.95 else rng.randrange(3))
             ]
-        elif action.dest != "help" and (action.required or rng.random() < 0.15):
+        elif action.dest != "help" and (action.required or rng.random() < 0.08):
             words.append(rng.choice(action.option_strings))
             if action.nargs != 0:
                 words.append(_value(rng, action, files))
@@ -381,10 +382,14 @@ def _value(rng: random.Random, action: argparse.Action, files: list[str]) -> str
     if action.dest == "output":
         suffix = rng.choice((".npz", ".zarr", ".csv", ".parquet", ".nc", "", ".x"))
         return str(Path(files[-2]) / f"out{rng.randrange(3)}{suffix}")
+    if action.dest == "run_file" and rng.random() < 0.6:
+        return rng.choice([file for file in files if Path(file).name in RUNS])
+    if action.dest == "rows":
+        return rng.choice(("a", "b", "0", *ODD))
     if action.type is Path:
         return rng.choice(files if rng.random() < 0.95 else ODD)
     if action.type is int and action.dest != "seed":
-        return rng.choice(("1", "2", "3", "0", "-1", "x", "", "1.5", "nan"))
+        return rng.choice(("1", "2", "3") if rng.random() < 0.8 else ("0", "-1", "x", "", "1.5", "nan"))
     return rng.choice(("0.5", "1", "2", "a", "user", "row", "0", *ODD))
 
 
