@@ -332,6 +332,16 @@ def test_every_file_of_draws_counts(tmp_path, stored):
     assert loads_or_says(copy)
 
 
+def test_labels_that_promise_billions(tmp_path, stored):
+    """A chunk of other numbers, whose checksum is right: Zarr alone would be busy for minutes."""
+    store, _ = stored
+    copy = tmp_path / "damaged.zarr"
+    restore(store, copy)
+    shutil.copy(copy / "posterior/phi/c/0/0", copy / "posterior/row/c/0")
+    with pytest.raises(psgld.DataError, match=r"posterior/row says that it holds [0-9]+ labels"):
+        psgld.load(copy)
+
+
 def edited(copy, change):
     root = json.loads((copy / "zarr.json").read_text())
     change(root["attributes"]["psgld"], root)

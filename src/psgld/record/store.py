@@ -232,10 +232,21 @@ class Store:
         path = f"{POSTERIOR}/{dim}"
         if dim not in self.header["labels"]:
             return None
+        if self._array(path).dtype.kind != "i":
+            self._check_text(path)
         labels = self.read_all(path)
         if labels.shape != (self.shape[dim == "column"],):
             raise damaged(self.path, f"{labels.shape} labels of {dim}s")
         return labels if labels.dtype.kind == "i" else np.array([str(x) for x in labels.tolist()])
+
+    def _check_text(self, path: str) -> None:
+        """Raise if a chunk of text says that it holds another number of labels: Zarr would make room for billions."""
+        chunk = self.path / path / "c" / "0"
+        self._require(chunk)
+        with open(chunk, "rb") as file:
+            count = int.from_bytes(file.read(4), "little")
+        if count != self._array(path).shape[0]:
+            raise damaged(self.path, f"{path} says that it holds {count} labels")
 
     def _array(self, path: str) -> Any:
         if path not in self._arrays:
