@@ -1,12 +1,15 @@
-// Python bindings of csr.hpp: exactly typed arrays in, arrays owned by NumPy out, no guessing.
+// Python bindings of csr.hpp and label_index.hpp: exactly typed arrays in, arrays owned by NumPy out, no
+// guessing.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
 
 #include "csr.hpp"
+#include "label_index.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -64,9 +67,30 @@ void define_canonical_csr(nb::module_& m) {
         "duplicates: 0 counts them only, 1 sums, 2 averages, 3 keeps the last.");
 }
 
+auto encode(psgld::LabelIndex& index, const In<std::int64_t>& labels) {
+  auto codes = std::make_unique_for_overwrite<std::int32_t[]>(labels.shape(0));
+  {
+    nb::gil_scoped_release release;
+    index.encode(view(labels), codes.get());
+  }
+  return give(std::move(codes), static_cast<std::int64_t>(labels.shape(0)));
+}
+
+auto known_labels(const psgld::LabelIndex& index) {
+  const auto& labels = index.labels();
+  auto copy = std::make_unique_for_overwrite<std::int64_t[]>(labels.size());
+  std::copy(labels.begin(), labels.end(), copy.get());
+  return give(std::move(copy), static_cast<std::int64_t>(labels.size()));
+}
+
 }  // namespace
 
 void bind_data(nb::module_& m) {
+  nb::class_<psgld::LabelIndex>(m, "LabelIndex")
+      .def(nb::init<>())
+      .def("encode", &encode, "labels"_a.noconvert(), "Codes of labels; new ones get the next numbers.")
+      .def("labels", &known_labels, "All labels so far, in the order of their codes.")
+      .def("__len__", [](const psgld::LabelIndex& index) { return index.labels().size(); });
   define_canonical_csr<std::int32_t, float>(m);
   define_canonical_csr<std::int32_t, double>(m);
   define_canonical_csr<std::int64_t, float>(m);

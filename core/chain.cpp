@@ -149,6 +149,7 @@ void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Itera
       queues[q].next.store(first_chunk(now.part, q), std::memory_order_relaxed);
   };
   refill();
+  if (n > 1) grid.prefetch(iteration(1).part);
   Barrier barrier(threads);
   pool.run([&](int id) {
     Worker& worker = *workers_[id];
@@ -161,6 +162,7 @@ void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Itera
       }
       barrier.arrive([&] {
         if (t + 1 < n) now = iteration(t + 1);
+        if (t + 2 < n) grid.prefetch(iteration(t + 2).part);
         refill();
       });
     }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #endif
 
 #include "kernels.hpp"
+#include "mapped.hpp"
 
 namespace psgld {
 
@@ -91,6 +93,15 @@ struct Chunk {
   int outer_strip, first, last, number, of;
 };
 
+// Compressed rows of V, or of some rows of it: `ids` says which; none for all in order.
+template <class Value>
+struct Rows {
+  std::span<const int64_t> start;
+  std::span<const int32_t> index;
+  const Value* value;
+  std::span<const int64_t> ids;
+};
+
 template <class T>
 class Grid {
  public:
@@ -107,103 +118,127 @@ class Grid {
 
   // Compressed rows of V (values - shift).
   template <class Value>
-  Grid(std::span<const int64_t> start, std::span<const int32_t> index, const Value* value, bool swapped,
-       bool zeros, double shift, int first_strip, Side<T>&& outer_side, Side<T>&& inner_side)
-      : parts(static_cast<int>(inner_side.rows.size())),
-        strips(static_cast<int>(outer_side.rows.size())),
-        first_strip(first_strip),
-        swapped(swapped),
-        outer(std::move(outer_side)),
-        inner(std::move(inner_side)),
-        blocks(static_cast<size_t>(strips) * parts) {
-    const int64_t rows = static_cast<int64_t>(start.size()) - 1;
-    const size_t heads = (outer.positions + strips) * parts;
-    start_ = Aligned<uint32_t>(heads);
-    std::vector<uint32_t*> head(blocks.size());  // of each block
+  Grid(const Rows<Value>& rows, bool swapped, bool zeros, double shift, int first_strip, Side<T>&& outer_side,
+       Side<T>&& inner_side)
+      : Grid(swapped, first_strip, std::move(outer_side), std::move(inner_side)) {
+    start_ = Aligned<uint32_t>((outer.positions + strips) * parts);
+    std::vector<Target> targets(blocks.size());
     size_t at = 0;
     for (int b = 0; b < strips; ++b)
       for (int c = 0; c < parts; ++c) {
-        head[b * parts + c] = start_.data() + at;
+        targets[b * parts + c].start = start_.data() + at;
         at += outer.rows[b] + 1;
       }
-    auto visit = [&](auto&& f) {
-      for (int64_t i = 0; i < rows; ++i)
-        for (int64_t q = start[i]; q < start[i + 1]; ++q) {
-          const uint32_t o = swapped ? index[q] : static_cast<uint32_t>(i),
-                         n = swapped ? static_cast<uint32_t>(i) : index[q];
-          if (!outer.here(o)) continue;
-          f(head[outer.strip[o] * parts + inner.strip[n]], o, n, q);
-        }
-    };
-    size_t entries = 0;
-    visit([&](uint32_t* h, uint32_t o, uint32_t n, int64_t) {
-      ++entries;
-      ++h[outer.local[o]];
-      outer.counts[outer.position(o)] += 1;
-      inner.counts[inner.position(n)] += 1;
-    });
+    const size_t entries = count<true>(rows, targets);
     if (zeros) {
       for (size_t i = 0; i < outer.size(); ++i)
         if (outer.here(i)) outer.counts[outer.position(i)] = static_cast<T>(inner.size());
       for (size_t j = 0; j < inner.size(); ++j)
         inner.counts[inner.position(j)] = static_cast<T>(outer.size());
     }
-    const bool narrow = *std::max_element(inner.rows.begin(), inner.rows.end()) <= 65536;
     value_ = Aligned<T>(entries);
     tile_row_ = Aligned<uint8_t>(entries);
-    if (narrow)
+    if (narrow())
       index16_ = Aligned<uint16_t>(entries);
     else
       index32_ = Aligned<uint32_t>(entries);
-    // Counts become starts; while filling, a start is moved on to the end of its row, which is the start of
-    // the next.
     size_t offset = 0;
-    std::vector<size_t> base(blocks.size());
     for (int b = 0; b < strips; ++b)
       for (int c = 0; c < parts; ++c) {
-        Block<T>& block = blocks[b * parts + c];
-        uint32_t* h = head[b * parts + c];
-        uint32_t sum = 0;
-        for (int r = 0; r <= outer.rows[b]; ++r) sum += std::exchange(h[r], sum);
-        base[b * parts + c] = offset;
-        block = {outer.rows[b], inner.rows[c], static_cast<int64_t>(sum)};
-        block.start = h;
-        block.value = value_.data() + offset;
-        block.tile_row = tile_row_.data() + offset;
-        if (narrow)
-          block.index16 = index16_.data() + offset;
+        Target& to = targets[b * parts + c];
+        to.value = value_.data() + offset;
+        to.tile_row = tile_row_.data() + offset;
+        if (narrow())
+          to.index16 = index16_.data() + offset;
         else
-          block.index32 = index32_.data() + offset;
+          to.index32 = index32_.data() + offset;
+        const uint32_t sum = counts_to_starts(to.start, outer.rows[b]);
+        set_block(b, c, to, sum);
         offset += sum;
       }
-    visit([&](uint32_t* h, uint32_t o, uint32_t n, int64_t q) {
-      const size_t to = base[outer.strip[o] * parts + inner.strip[n]] + h[outer.local[o]]++;
-      value_[to] = static_cast<T>(value[q] - shift);
-      tile_row_[to] = static_cast<uint8_t>(outer.local[o] % kRowTile);
-      if (narrow)
-        index16_[to] = static_cast<uint16_t>(inner.local[n]);
-      else
-        index32_[to] = inner.local[n];
-    });
-    for (size_t k = 0; k < blocks.size(); ++k) {
-      uint32_t* h = head[k];
-      for (int r = blocks[k].rows; r > 0; --r) h[r] = h[r - 1];
-      h[0] = 0;
-    }
+    place(rows, shift, targets);
+    for (size_t k = 0; k < blocks.size(); ++k) ends_to_starts(targets[k].start, blocks[k].rows);
     cut_chunks();
   }
+
+  // Blocks in a file, the blocks of a part one after the other. `entries` says how many each block has (outer
+  // strip x inner strip), the counts how many each row of either side has, in the original order. A file that
+  // is new (create) has to be filled, all rows of a row strip of V at a time, and then finished.
+  Grid(const std::string& path, bool create, std::span<const int64_t> entries,
+       std::span<const double> outer_counts, std::span<const double> inner_counts, bool swapped,
+       Side<T>&& outer_side, Side<T>&& inner_side)
+      : Grid(swapped, 0, std::move(outer_side), std::move(inner_side)) {
+    for (size_t i = 0; i < outer.size(); ++i)
+      outer.counts[outer.position(i)] = static_cast<T>(outer_counts[i]);
+    for (size_t j = 0; j < inner.size(); ++j)
+      inner.counts[inner.position(j)] = static_cast<T>(inner_counts[j]);
+    // Sections of whole cache lines, as the kernels like them, and slack for their last vector.
+    auto padded = [](size_t bytes) { return (bytes + 64 + 63) / 64 * 64; };
+    const size_t index_bytes = narrow() ? 2 : 4;
+    std::vector<size_t> at(blocks.size());
+    part_start_ = {0};
+    for (int p = 0; p < parts; ++p) {
+      size_t end = part_start_.back();
+      for (int b = 0; b < parts; ++b) {
+        const size_t k = b * parts + inner_strip(b, p), n = entries[k];
+        at[k] = end;
+        end += padded(4 * (outer.rows[b] + size_t{1})) + padded(sizeof(T) * n) + padded(index_bytes * n) +
+               padded(n);
+      }
+      part_start_.push_back(end);
+    }
+    file_ = Mapped(path, part_start_.back() + 512, create);
+    targets_.resize(blocks.size());
+    for (int b = 0; b < parts; ++b)
+      for (int c = 0; c < parts; ++c) {
+        const size_t k = b * parts + c, n = entries[k];
+        std::byte* from = file_.data() + at[k];
+        Target& to = targets_[k];
+        to.start = reinterpret_cast<uint32_t*>(from);
+        from += padded(4 * (outer.rows[b] + size_t{1}));
+        to.value = reinterpret_cast<T*>(from);
+        from += padded(sizeof(T) * n);
+        if (narrow())
+          to.index16 = reinterpret_cast<uint16_t*>(from);
+        else
+          to.index32 = reinterpret_cast<uint32_t*>(from);
+        to.tile_row = reinterpret_cast<uint8_t*>(from + padded(index_bytes * n));
+        set_block(b, c, to, n);
+      }
+    if (!create) cut_chunks();
+  }
+
+  // All rows of one row strip of V. Returns whether they are as many as was said.
+  template <class Value>
+  bool fill(const Rows<Value>& rows, int strip, double shift) {
+    count<false>(rows, targets_);
+    for (int s = 0; s < parts; ++s) {
+      const int k = swapped ? s * parts + strip : strip * parts + s;
+      if (counts_to_starts(targets_[k].start, blocks[k].rows) != blocks[k].entries) return false;
+    }
+    place(rows, shift, targets_);
+    for (int s = 0; s < parts; ++s) {
+      const int k = swapped ? s * parts + strip : strip * parts + s;
+      ends_to_starts(targets_[k].start, blocks[k].rows);
+    }
+    return true;
+  }
+  void finish() {
+    file_.sync();
+    cut_chunks();
+  }
+
+  // Of blocks in a file: let the disk fetch a part while another is worked on.
+  void prefetch(int part) const {
+    if (file_.data()) file_.will_need(part_start_[part], part_start_[part + 1]);
+  }
+  size_t file_bytes() const { return part_start_.empty() ? 0 : part_start_.back(); }
 
   // A dense V, row-major, NaN = unobserved.
   template <class Value>
   Grid(const Value* v, bool swapped, double shift, int first_strip, Side<T>&& outer_side,
        Side<T>&& inner_side)
-      : parts(static_cast<int>(inner_side.rows.size())),
-        strips(static_cast<int>(outer_side.rows.size())),
-        first_strip(first_strip),
-        swapped(swapped),
-        outer(std::move(outer_side)),
-        inner(std::move(inner_side)),
-        blocks(static_cast<size_t>(strips) * parts) {
+      : Grid(swapped, first_strip, std::move(outer_side), std::move(inner_side)) {
     auto padded = [](int n) { return static_cast<size_t>((n + kRowTile - 1) / kRowTile * kRowTile); };
     value_ = Aligned<T>(outer.positions * inner.positions, std::numeric_limits<T>::quiet_NaN());
     T* at = value_.data();
@@ -283,10 +318,98 @@ class Grid {
   }
 
  private:
+  // Where the entries of a sparse block are written to.
+  struct Target {
+    uint32_t* start = nullptr;
+    T* value = nullptr;
+    uint8_t* tile_row = nullptr;
+    uint16_t* index16 = nullptr;
+    uint32_t* index32 = nullptr;
+  };
+
+  Grid(bool swapped, int first_strip, Side<T>&& outer_side, Side<T>&& inner_side)
+      : parts(static_cast<int>(inner_side.rows.size())),
+        strips(static_cast<int>(outer_side.rows.size())),
+        first_strip(first_strip),
+        swapped(swapped),
+        outer(std::move(outer_side)),
+        inner(std::move(inner_side)),
+        blocks(static_cast<size_t>(strips) * parts) {}
+
+  // Local indices of the inner side fit 16 bits.
+  bool narrow() const { return *std::max_element(inner.rows.begin(), inner.rows.end()) <= 65536; }
+
+  void set_block(int b, int c, const Target& to, int64_t entries) {
+    Block<T>& block = blocks[b * parts + c];
+    block = {outer.rows[b], inner.rows[c], entries};
+    block.start = to.start;
+    block.value = to.value;
+    block.tile_row = to.tile_row;
+    block.index16 = to.index16;
+    block.index32 = to.index32;
+  }
+
+  // Calls f(number of the block, outer index, inner index, number of the entry).
+  template <class Value, class F>
+  void visit(const Rows<Value>& rows, F&& f) const {
+    for (size_t r = 0; r + 1 < rows.start.size(); ++r) {
+      const auto i = static_cast<uint32_t>(rows.ids.empty() ? r : rows.ids[r]);
+      for (int64_t q = rows.start[r]; q < rows.start[r + 1]; ++q) {
+        const uint32_t j = rows.index[q], o = swapped ? j : i, n = swapped ? i : j;
+        if (outer.here(o)) f(outer.strip[o] * parts + inner.strip[n], o, n, q);
+      }
+    }
+  }
+
+  // Entries of each outer row of each block; and (sides) of each row of either side. Returns how many.
+  template <bool sides, class Value>
+  size_t count(const Rows<Value>& rows, const std::vector<Target>& targets) {
+    size_t entries = 0;
+    visit(rows, [&](size_t k, uint32_t o, uint32_t n, int64_t) {
+      ++entries;
+      ++targets[k].start[outer.local[o]];
+      if constexpr (sides) {
+        outer.counts[outer.position(o)] += 1;
+        inner.counts[inner.position(n)] += 1;
+      }
+    });
+    return entries;
+  }
+
+  static uint32_t counts_to_starts(uint32_t* start, int rows) {
+    uint32_t sum = 0;
+    for (int r = 0; r <= rows; ++r) sum += std::exchange(start[r], sum);
+    return sum;
+  }
+
+  // While entries are placed, a start is moved on to the end of its row, which is the start of the next.
+  static void ends_to_starts(uint32_t* start, int rows) {
+    for (int r = rows; r > 0; --r) start[r] = start[r - 1];
+    start[0] = 0;
+  }
+
+  template <class Value>
+  void place(const Rows<Value>& rows, double shift, const std::vector<Target>& targets) {
+    const bool short_index = narrow();
+    visit(rows, [&](size_t k, uint32_t o, uint32_t n, int64_t q) {
+      const Target& to = targets[k];
+      const uint32_t at = to.start[outer.local[o]]++;
+      to.value[at] = static_cast<T>(rows.value[q] - shift);
+      to.tile_row[at] = static_cast<uint8_t>(outer.local[o] % kRowTile);
+      if (short_index)
+        to.index16[at] = static_cast<uint16_t>(inner.local[n]);
+      else
+        to.index32[at] = inner.local[n];
+    });
+  }
+
   Aligned<T> value_;
   Aligned<uint8_t> tile_row_;
   Aligned<uint16_t> index16_;
   Aligned<uint32_t> index32_, start_;
+  Mapped file_;
+  std::vector<size_t> part_start_;  // of blocks in a file: where each part begins, and the end
+  std::vector<Target> targets_;
 };
 
 }  // namespace psgld

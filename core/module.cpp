@@ -1,6 +1,7 @@
 // The Python face of the core: exactly typed arrays in and out, no guessing. `_core.pyi` says what is here.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 
 #include <stdexcept>
 #include <string_view>
@@ -105,8 +106,8 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                             bool zeros, double shift, int first_strip, size_t outer_size, In<int64_t> order0,
                             In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
       nb::gil_scoped_release release;
-      new (self) G(span(start), span(index), value.data(), swapped, zeros, shift, first_strip,
-                   Side<T>(span(order0), span(bounds0), outer_size),
+      new (self) G(Rows<Value>{span(start), span(index), value.data(), {}}, swapped, zeros, shift,
+                   first_strip, Side<T>(span(order0), span(bounds0), outer_size),
                    Side<T>(span(order1), span(bounds1), order1.shape(0)));
     });
     grid.def("__init__", [](G* self, InMatrix<Value> v, bool swapped, double shift, int first_strip,
@@ -117,8 +118,27 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                    Side<T>(span(order1), span(bounds1), order1.shape(0)));
     });
   };
+  auto add_fill = [&]<class Value>() {
+    grid.def("fill", [](G& g, In<int64_t> start, In<int32_t> index, In<Value> value, In<int64_t> ids,
+                        int strip, double shift) {
+      nb::gil_scoped_release release;
+      return g.fill(Rows<Value>{span(start), span(index), value.data(), span(ids)}, strip, shift);
+    });
+  };
   add_constructors.template operator()<float>();
   add_constructors.template operator()<double>();
+  add_fill.template operator()<float>();
+  add_fill.template operator()<double>();
+  grid.def("__init__", [](G* self, const std::string& path, bool create, In<int64_t> entries,
+                          In<double> counts0, In<double> counts1, bool swapped, In<int64_t> order0,
+                          In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+    nb::gil_scoped_release release;
+    new (self) G(path, create, span(entries), span(counts0), span(counts1), swapped,
+                 Side<T>(span(order0), span(bounds0), order0.shape(0)),
+                 Side<T>(span(order1), span(bounds1), order1.shape(0)));
+  });
+  grid.def("finish", &G::finish, nb::call_guard<nb::gil_scoped_release>());
+  grid.def_prop_ro("file_bytes", &G::file_bytes);
   grid.def("entries", [](const G& g) {
     auto out = make_array<int64_t>({static_cast<size_t>(g.strips), static_cast<size_t>(g.parts)});
     for (size_t k = 0; k < g.blocks.size(); ++k) out.data()[k] = g.blocks[k].entries;

@@ -35,6 +35,7 @@ from .recommend import UCB, Mean, Probability, Recommendations, Thompson
 from .sample import sample
 from .samplers import DSGD, DSGLD, LD, PSGLD, SGLD, BPMFGibbs, Gibbs
 from .schedule import Cyclic, Proportional, Reshuffled
+from .shards import Shards, shard
 from .step_size import Constant, Cyclical, Decay, Power
 from .storage import load
 
@@ -90,6 +91,7 @@ __all__ = [
     "Recommendations",
     "Reshuffled",
     "SamplingError",
+    "Shards",
     "Shuffled",
     "Thompson",
     "Threads",
@@ -99,6 +101,7 @@ __all__ = [
     "observations",
     "optimize",
     "sample",
+    "shard",
 ]
 
 _ESTIMATORS = ("BayesianMF", "BayesianNMF")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ LabelledEntries = tuple[LabelArray, LabelArray, FloatArray]
 ABSENT = ("unobserved", "zero")
 
 
-@final
 @dataclass(frozen=True, eq=False, repr=False)
 class Observations:
     """The observed entries of an I × J matrix.
@@ -72,6 +71,8 @@ class Observations:
     absent_chosen: bool = True
     row_labels: LabelArray | None = None
     col_labels: LabelArray | None = None
+    totals: tuple[float, float] | None = None
+    """Σv and Σ(v - mean)² of the stored values, where they are known: those of shards, in memory or not."""
 
     @classmethod
     def from_dense(cls, X: Any) -> Observations:
@@ -189,6 +190,13 @@ class Observations:
         labels = drop_if_plain(rows.labels), drop_if_plain(cols.labels)
         return cls.from_coo(rows.codes, cols.codes, values, shape, absent, duplicates, *labels)
 
+    @classmethod
+    def from_shards(cls, path: str | PathLike[str] | Any) -> Observations:
+        """Read shards that `psgld.shard` wrote into memory; `Shards.open` leaves them on disk."""
+        from .shards import Shards
+
+        return Shards.open(path).load()
+
     @property
     def is_sparse(self) -> bool:
         """Whether the entries are kept as compressed rows."""
@@ -219,6 +227,10 @@ class Observations:
         assert self.dense is not None
         return self.dense.ravel() if self.dense.size == self.stored else self.dense[self._seen()]
 
+    def value_parts(self) -> Iterator[FloatArray]:
+        """Give out the stored values piece by piece: all at once here, strip by strip where they are on disk."""
+        yield self.values
+
     def _seen(self) -> NDArray[np.bool_]:
         assert self.dense is not None
         return ~np.isnan(self.dense)
@@ -237,12 +249,18 @@ class Observations:
 
     def mean(self) -> float:
         """Mean of the observed entries."""
-        return float(self.values.sum(dtype=np.float64)) / self.size
+        total = float(self.values.sum(dtype=np.float64)) if self.totals is None else self.totals[0]
+        return total / self.size
 
     def variance(self) -> float:
         """Variance (mean squared deviation) of the observed entries."""
-        mean, values = self.mean(), self.values
-        among = float(values.var(dtype=np.float64)) + (float(values.mean(dtype=np.float64)) - mean) ** 2
+        mean = self.mean()
+        if self.totals is None:
+            values = self.values
+            among = float(values.var(dtype=np.float64)) + (float(values.mean(dtype=np.float64)) - mean) ** 2
+        else:
+            total, deviation = self.totals
+            among = deviation / self.stored + (total / self.stored - mean) ** 2
         share = self.stored / self.size
         return share * among + (1 - share) * mean**2
 
@@ -294,6 +312,10 @@ class Observations:
             chosen = np.sort(np.random.default_rng(seed).choice(self.size, n, replace=False, shuffle=False))
         if self.absent != "zero":
             return self.entries(chosen)
+        return self._sampled_cells(chosen)
+
+    def _sampled_cells(self, chosen: IntArray) -> Entries:
+        """Return cells of V, of which those that are not stored are zeros."""
         rows, cols = np.divmod(chosen, self.shape[1])
         cells = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)) * self.shape[1] + self.indices
         at = np.minimum(np.searchsorted(cells, chosen), self.stored - 1)
@@ -325,11 +347,12 @@ class Observations:
             assert self.dense is not None
             dense = self.dense.copy()
             dense[rows, cols] = np.nan
-            return replace(self, dense=dense, stored=left), test
+            return replace(self, dense=dense, stored=left, totals=None), test
         keep = np.ones(self.stored, bool)
         keep[chosen] = False
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])[self.csr.indptr]
-        return replace(self, csr=Csr(indptr, self.indices[keep], self.values[keep]), stored=left), test
+        csr = Csr(indptr, self.indices[keep], self.values[keep])
+        return replace(self, csr=csr, stored=left, totals=None), test
 
     def row_index(self, labels: Any) -> IntArray:
         """Return the row indices of labels; without row labels, check that they are indices."""
@@ -377,10 +400,12 @@ def observations(V: Any, absent: str | None = None) -> Observations:
     Parameters
     ----------
     V : array or nested list (NaN = unobserved), masked array, scipy.sparse matrix, data frame (row, column,
-        value) of pandas, polars or pyarrow, path of a file, generator of chunks, or Observations.
+        value) of pandas, polars or pyarrow, path of a file or of shards, generator of chunks, or Observations.
     absent : meaning of the entries that sparse data does not store, "unobserved" (default) or "zero".
     """
     if isinstance(V, (str, PathLike)):
+        if Path(V).is_dir() or "://" in str(V):
+            return _from_any(Observations.from_shards(V), absent, "error")
         return Observations.from_file(V, absent=absent)
     return _from_any(V, absent, "error")
 

@@ -58,8 +58,8 @@ class Shuffled(Partition):
             for side, n in enumerate(observations.shape)
         )
         return (
-            _balanced(rows, observations.row_counts(), blocks, "rows"),
-            _balanced(cols, observations.col_counts(), blocks, "columns"),
+            balanced(rows, observations.row_counts(), blocks, "rows"),
+            balanced(cols, observations.col_counts(), blocks, "columns"),
         )
 
 
@@ -72,8 +72,8 @@ class InOrder(Partition):
         """Return the strips of the rows and of the columns."""
         rows, cols = (np.arange(n) for n in observations.shape)
         return (
-            _balanced(rows, observations.row_counts(), blocks, "rows"),
-            _balanced(cols, observations.col_counts(), blocks, "columns"),
+            balanced(rows, observations.row_counts(), blocks, "rows"),
+            balanced(cols, observations.col_counts(), blocks, "columns"),
         )
 
 
@@ -120,7 +120,7 @@ def _check(blocks: int, n: int, name: str) -> None:
         )
 
 
-def _balanced(order: IntArray, counts: IntArray, blocks: int, name: str) -> Strips:
+def balanced(order: IntArray, counts: IntArray, blocks: int, name: str) -> Strips:
     """Cut so that strips hold about equally many entries, and each at least one row."""
     n = len(order)
     _check(blocks, n, name)

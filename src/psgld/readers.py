@@ -201,28 +201,50 @@ def _read_text(path: Path, row: Column, col: Column, value: Column) -> list[Trip
     return [Triples(r, c, chunk.values) for r, c, chunk in zip(rows, cols, chunks, strict=True)]
 
 
-def _parse(path: Path, layout: _Layout, dtype: np.dtype[Any]) -> Iterator[list[NDArray[Any]]]:
-    """Parse a file block by block with NumPy's compiled reader; a bad line raises with its number."""
+def stream_text(path: Path, row: Column, col: Column, value: Column) -> Iterator[Triples]:
+    """Read delimited text block by block; a block with labels that are no integers has strings for labels."""
+    layout = _layout(path, row, col, value)
     done = 0
     with open_text(path) as file:
         while lines := file.readlines(_BLOCK):
-            data = [line for line in lines if line.strip()]
-            if layout.header and done == 0:
-                data = data[1:]
             try:
-                if dtype is not _STRINGS and _LEADING_ZERO.search("".join(data)):
-                    raise ValueError("a number with leading zeros may be a label, such as a postcode")
-                arrays = _load(data, layout, dtype)
-                if not np.isfinite(arrays[2]).all():
-                    raise ValueError("a value is not finite")
-            except ValueError as error:
-                if dtype is _STRINGS:
-                    _explain(path, lines, done, layout, error)
-                raise
-            if dtype is _STRINGS and any("" in map(str.strip, labels) for labels in arrays[:2]):
-                _explain(path, lines, done, layout, ValueError("a label is missing"))
-            yield arrays
+                block = triples(*_parse_block(path, lines, done, layout, _NUMBERS))
+            except ValueError:
+                rows, cols, values = triples(*_parse_block(path, lines, done, layout, _STRINGS))
+                block = Triples(tidy_text([rows])[0], tidy_text([cols])[0], values)
+            yield block
             done += len(lines)
+
+
+def _parse(path: Path, layout: _Layout, dtype: np.dtype[Any]) -> Iterator[list[NDArray[Any]]]:
+    """Parse a file block by block; a bad line raises with its number."""
+    done = 0
+    with open_text(path) as file:
+        while lines := file.readlines(_BLOCK):
+            yield _parse_block(path, lines, done, layout, dtype)
+            done += len(lines)
+
+
+def _parse_block(
+    path: Path, lines: list[str], done: int, layout: _Layout, dtype: np.dtype[Any]
+) -> list[NDArray[Any]]:
+    """Parse lines, of which `done` came before, with NumPy's compiled reader."""
+    data = [line for line in lines if line.strip()]
+    if layout.header and done == 0:
+        data = data[1:]
+    try:
+        if dtype is not _STRINGS and _LEADING_ZERO.search("".join(data)):
+            raise ValueError("a number with leading zeros may be a label, such as a postcode")
+        arrays = _load(data, layout, dtype)
+        if not np.isfinite(arrays[2]).all():
+            raise ValueError("a value is not finite")
+    except ValueError as error:
+        if dtype is _STRINGS:
+            _explain(path, lines, done, layout, error)
+        raise
+    if dtype is _STRINGS and any("" in map(str.strip, labels) for labels in arrays[:2]):
+        _explain(path, lines, done, layout, ValueError("a label is missing"))
+    return arrays
 
 
 def _load(lines: list[str], layout: _Layout, dtype: np.dtype[Any]) -> list[NDArray[Any]]:

@@ -205,7 +205,8 @@ def _model(model: FactorModel | None, rank: int | None, data: Observations) -> F
 def _ready(data: Observations, model: FactorModel, dtype: str) -> Observations:
     """Check the values, and settle what absent entries mean."""
     beta = model.likelihood.beta
-    model.check_values(data.values)
+    for values in data.value_parts():
+        model.check_values(values)
     _check_range(data, dtype)
     if (
         data.is_sparse

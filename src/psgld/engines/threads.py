@@ -18,6 +18,8 @@ from .. import _core
 from ..data import Observations
 from ..errors import ModelError
 from ..partition import Strips
+from ..shards import Shards
+from .mapped import mapped_grid
 
 W, H = 0, 1
 """How the two factors are addressed."""
@@ -87,6 +89,10 @@ def core_grid(
     order = np.ascontiguousarray(outer.order[bounds[0] : bounds[-1]])
     sides = (first, len(outer.order), order, bounds - bounds[0], inner.order, inner.bounds)
     make = _core.Grid32 if dtype == np.float32 else _core.Grid64
+    if isinstance(data, Shards):
+        if own is None:
+            return mapped_grid(data, rows, cols, shift, dtype, swapped)
+        data = data.load(None if swapped else range(first, last))  # row strips are all that a rank needs
     if data.csr is None:
         return make(np.ascontiguousarray(data.dense), swapped, shift, *sides)
     indptr, indices, values = data.csr

@@ -15,6 +15,7 @@ from ..metrics import METRICS, Metric, NonNegative, Problem, RealValued
 from ..models import FactorModel, Hyper
 from ..partition import Assigned, InOrder, Partition, Shuffled
 from ..schedule import Cyclic, Proportional, Reshuffled, Schedule
+from ..shards import Shards
 from ..step_size import Decay, StepSize, as_step_size
 from ..subsample import Subsample
 from .chain import scale_of
@@ -119,6 +120,11 @@ def setup_of(
     `draws` entries of a part are read an iteration (all of them by default). `noise` stands for B in the default step
     size where the gradient of an iteration is noisier than that of an even part. A `momentum` of None is the metric's.
     """
+    if isinstance(data, Shards):
+        if blocks == data.blocks:
+            partition = data.partition
+        else:
+            data = data.load()
     shift, moments, start = scale_of(data, model)
     kept = data if draws is None else _without_gaps(data)
     rows, cols = partition.cut(kept, blocks)

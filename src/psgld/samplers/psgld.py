@@ -24,6 +24,7 @@ from ..metrics import Identity, Metric
 from ..models import FactorModel
 from ..partition import Assigned, Partition, Shuffled, choose_blocks
 from ..schedule import Cyclic, Schedule
+from ..shards import Shards
 from ..step_size import StepSize
 from ._settings import Common, check, check_blocks, check_choice, check_temperature, setup_of
 from .langevin import LangevinSetup
@@ -95,7 +96,17 @@ class PSGLD:
 
 
 def blocks_of(blocks: int | None, partition: Partition, data: Observations, most: int | None = None) -> int:
-    """Return B: as given, else as the strips are assigned, else as suits the data, and at most `most`."""
+    """Return B: as given, else as the strips are assigned, else as suits the data, and at most `most`.
+
+    Shards were cut before, and stay so.
+    """
+    if isinstance(data, Shards):
+        if blocks not in (None, data.blocks) or partition != Shuffled():
+            raise ModelError(
+                f"the shards at {data.path} are cut into {data.blocks} strips; leave out blocks and partition, "
+                "shard the data again, or read them into memory with Observations.from_shards"
+            )
+        return data.blocks
     if blocks is None and isinstance(partition, Assigned):
         return partition.blocks
     return int(blocks or (choose_blocks(data) if most is None else choose_blocks(data, most)))

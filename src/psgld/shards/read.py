@@ -1,0 +1,246 @@
+"""Shards as data: everything that a run needs to know of V, and its strips one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data import Entries, LabelledEntries, Observations
+from ..errors import DataError
+from ..labels import Csr, FloatArray, IntArray
+from ..partition import Assigned
+from .store import FORMAT, PARTS, VERSION, open_group, read, read_labels, strip_name
+
+
+class Strip(NamedTuple):
+    """The rows of a strip, compressed: which rows of V they are, then as `Csr`."""
+
+    rows: IntArray
+    indptr: IntArray
+    indices: NDArray[np.int32]
+    values: FloatArray
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Shards(Observations):
+    """Observations that stay on disk, cut into row strips (`psgld.shard` writes them).
+
+    `psgld.sample` takes them as they are and reads blocks from disk as it needs them; the partition is that of the
+    shards. `load` reads everything into memory.
+
+    Examples
+    --------
+    >>> import psgld
+    >>> V = psgld.datasets.ratings(users=50, items=30, entries=400).V
+    >>> shards = psgld.shard(V, "shards", blocks=3)
+    >>> shards.strip(0).rows.shape
+    (17,)
+    """
+
+    path: Any = None
+    group: Any = field(default=None)
+    manifest: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: str | PathLike[str] | Any) -> Shards:
+        """Open shards; all strips must be there. Their checksums are looked at when they are read.
+
+        Parameters
+        ----------
+        path : a directory, a URL that Zarr can open, or a Zarr store.
+        """
+        group = open_group(path, "r")
+        manifest = group.attrs.get("psgld")
+        where = str(path)
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise DataError(
+                f"{where}: no shards, or not complete: there is no manifest; shard the data again"
+            )
+        if manifest["version"] != VERSION:
+            raise DataError(
+                f"{where}: shards of format {manifest['version']}, this version of psgld reads {VERSION}; shard again"
+            )
+        for b in range(manifest["blocks"]):
+            for part in PARTS:
+                if f"{strip_name(b)}/{part}" not in group:
+                    raise DataError(f"{where}: {strip_name(b)}/{part} is missing; shard the data again")
+        row_labels, col_labels = (
+            read_labels(group, side, manifest[f"{side}_labels"], where) for side in ("row", "col")
+        )
+        return cls(
+            (manifest["shape"][0], manifest["shape"][1]),
+            None,
+            None,
+            manifest["stored"],
+            manifest["absent"],
+            manifest["absent_chosen"],
+            row_labels,
+            col_labels,
+            (manifest["total"], manifest["deviation"]),
+            path,
+            group,
+            manifest,
+        )
+
+    # -- strips ------------------------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> int:
+        """B, the number of strips."""
+        return int(self.manifest["blocks"])
+
+    @property
+    def partition(self) -> Assigned:
+        """The strips as a partition: with it, the same data in memory give the same chain."""
+        return Assigned(self._array("row_strips"), self._array("col_strips"))
+
+    @property
+    def block_entries(self) -> IntArray:
+        """Entries of each block, row strip × column strip."""
+        return self._array("block_entries").reshape(self.blocks, self.blocks)
+
+    def strip(self, b: int) -> Strip:
+        """Read a strip, and refuse it if a checksum is wrong."""
+        if not 0 <= b < self.blocks:
+            raise DataError(f"strips are numbered 0 to {self.blocks - 1}, got {b}")
+        sums, name = self.manifest["strips"][b]["sha256"], strip_name(b)
+        return Strip(*(read(self.group, f"{name}/{part}", sums[part], str(self.path)) for part in PARTS))
+
+    def verify(self) -> None:
+        """Read all strips, and refuse them if a checksum is wrong."""
+        for b in range(self.blocks):
+            self.strip(b)
+
+    def load(self) -> Observations:
+        """Read everything into memory; rows and columns in their original order."""
+        counts = self.row_counts_stored()
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        indices = np.empty(self.stored, np.int32)
+        values = np.empty(self.stored, self.manifest["dtype"])
+        for b in range(self.blocks):
+            strip = self.strip(b)
+            n = np.diff(strip.indptr)
+            to = np.repeat(indptr[strip.rows] - strip.indptr[:-1], n) + np.arange(len(strip.indices))
+            indices[to], values[to] = strip.indices, strip.values
+        return Observations(
+            self.shape, None, Csr(indptr, indices, values), self.stored, self.absent, self.absent_chosen,
+            self.row_labels, self.col_labels, self.totals,
+        )  # fmt: skip
+
+    def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, LabelledEntries]:
+        """Read everything into memory, then hold out a random fraction of the stored entries."""
+        return self.load().split(fraction, seed)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Read everything into memory, then write an .npz file."""
+        self.load().save(path)
+
+    # -- what a run asks of its data ---------------------------------------------------------------------
+
+    @property
+    def is_sparse(self) -> bool:
+        """Shards are sparse."""
+        return True
+
+    @property
+    def indptr(self) -> IntArray:
+        """Where each row starts among the stored entries."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.row_counts_stored())])
+
+    @property
+    def indices(self) -> NDArray[np.int32]:
+        """The columns of the stored entries: all of them, in memory."""
+        return self.load().indices
+
+    @property
+    def values(self) -> FloatArray:
+        """The stored values: all of them, in memory."""
+        return self.load().values
+
+    def value_parts(self) -> Iterator[FloatArray]:
+        """Give out the stored values strip by strip, checksums looked at."""
+        for b in range(self.blocks):
+            yield self.strip(b).values
+
+    def row_counts_stored(self) -> IntArray:
+        """Count the stored entries of each row."""
+        return self._array("row_counts")
+
+    def row_counts(self) -> IntArray:
+        """Count the observed entries of each row."""
+        return super().row_counts() if self.absent == "zero" else self.row_counts_stored()
+
+    def col_counts(self) -> IntArray:
+        """Count the observed entries of each column."""
+        return super().col_counts() if self.absent == "zero" else self._array("col_counts")
+
+    def min(self) -> float:
+        """Return the smallest observed value."""
+        least = float(self.manifest["min"])
+        return min(least, 0.0) if self.size > self.stored else least
+
+    def max(self) -> float:
+        """Return the largest observed value."""
+        most = float(self.manifest["max"])
+        return max(most, 0.0) if self.size > self.stored else most
+
+    def entries(self, index: Any) -> Entries:
+        """Return the stored entries at the given positions; they are numbered row by row."""
+        index = np.asarray(index, dtype=np.int64)
+        if index.size and (index.min() < 0 or index.max() >= self.stored):
+            raise DataError(
+                f"entries are numbered 0 to {self.stored - 1}, got {index.min()} to {index.max()}"
+            )
+        indptr = self.indptr
+        rows = np.searchsorted(indptr, index, side="right") - 1
+        cols, values = np.empty(len(index), np.int64), np.empty(len(index), self.manifest["dtype"])
+        strips = self._array("row_strips")[rows]
+        for b in np.unique(strips).tolist():
+            mine = np.flatnonzero(strips == b)
+            strip = self.strip(b)
+            at = strip.indptr[np.searchsorted(strip.rows, rows[mine])] + index[mine] - indptr[rows[mine]]
+            cols[mine], values[mine] = strip.indices[at], strip.values[at]
+        return rows, cols, values
+
+    def _sampled_cells(self, chosen: IntArray) -> Entries:
+        """Return cells of V, of which those that are not stored are zeros."""
+        rows, cols = np.divmod(chosen, self.shape[1])
+        values = np.zeros(len(chosen), self.manifest["dtype"])
+        strips = self._array("row_strips")[rows]
+        for b in np.unique(strips).tolist():
+            mine, strip = np.flatnonzero(strips == b), self.strip(b)
+            if len(strip.values) == 0:
+                continue
+            cells = np.repeat(strip.rows, np.diff(strip.indptr)) * self.shape[1] + strip.indices
+            at = np.minimum(np.searchsorted(cells, chosen[mine]), len(cells) - 1)
+            values[mine] = np.where(cells[at] == chosen[mine], strip.values[at], 0)
+        return rows, cols, values
+
+    def fingerprint(self) -> str:
+        """Return a SHA-256 of the manifest, which holds the checksums of all strips."""
+        import hashlib
+        import json
+
+        return hashlib.sha256(json.dumps([self.manifest, self.absent], sort_keys=True).encode()).hexdigest()
+
+    def _array(self, name: str) -> NDArray[Any]:
+        if name not in self._arrays:
+            self._arrays[name] = read(self.group, name, self.manifest["arrays"][name], str(self.path))
+        return self._arrays[name]
+
+    @cached_property
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def __repr__(self) -> str:
+        return (
+            f"Shards({self.shape[0]} × {self.shape[1]}, {self.stored} stored, {self.blocks} strips, "
+            f"absent={self.absent!r}, {self.manifest['dtype']}, at {self.path})"
+        )

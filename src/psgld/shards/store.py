@@ -1,0 +1,120 @@
+"""How shards lie in a Zarr group, on disk or behind any URL that Zarr can open.
+
+    zarr.json                     the manifest, under attributes/psgld: shape, counts, checksums, format version
+    row_strips, col_strips        the strip of each row and column
+    row_counts, col_counts        how many entries each has
+    block_entries                 entries of each block, row strip × column strip
+    row_labels/{text,ends}        labels, where there are any: integers, or UTF-8 text and where each label ends
+    strips/00000/{rows,indptr,indices,values}    compressed rows of a strip, and which rows of V they are
+
+Arrays are stored as they are, little-endian, without compression. The manifest is written last: without it, the
+shards are not complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..labels import LabelArray
+
+FORMAT, VERSION = "psgld-shards", 1
+PARTS = ("rows", "indptr", "indices", "values")
+"""The arrays of a strip."""
+
+CHUNK = 1 << 22
+"""Elements of a chunk of a Zarr array."""
+
+
+def zarr() -> Any:
+    """Import Zarr, or say how to get it."""
+    try:
+        import zarr as module
+    except ImportError:
+        raise DataError("shards need Zarr: pip install 'psgld[shards]'") from None
+    return module
+
+
+def open_group(path: Any, mode: str) -> Any:
+    """Open (mode "r") or make (mode "w-") a group."""
+    where = os.fspath(path) if isinstance(path, os.PathLike) else path
+    try:
+        return zarr().open_group(where, mode=mode, zarr_format=3)
+    except FileNotFoundError:
+        raise DataError(f"no shards at {path}: psgld shard writes them") from None
+    except (FileExistsError, zarr().errors.ContainsGroupError):
+        raise DataError(f"{path} exists; give a new place, or remove it first") from None
+
+
+def create(group: Any, name: str, size: int, dtype: Any) -> Any:
+    """Make an array to be filled."""
+    kind = np.dtype(np.dtype(dtype).newbyteorder("<").str)  # of the two 64-bit integers that C has, the usual one
+    chunks = (min(max(size, 1), CHUNK),)
+    return group.create_array(name, shape=(size,), dtype=kind, chunks=chunks, compressors=None)
+
+
+def write(group: Any, name: str, array: NDArray[Any]) -> str:
+    """Write a 1-D array and return its checksum."""
+    into = create(group, name, len(array), array.dtype)
+    if len(array):
+        into[:] = array
+    return checksum(array)
+
+
+def read(group: Any, name: str, sha256: str | None, where: str) -> NDArray[Any]:
+    """Read an array, and refuse it if it is missing or not as it was written."""
+    try:
+        array = np.ascontiguousarray(group[name][:])
+    except KeyError:
+        raise DataError(f"{where}: {name} is missing; shard the data again") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{where}: {name} cannot be read ({error}); shard the data again") from error
+    if sha256 is not None and checksum(array) != sha256:
+        raise DataError(f"{where}: {name} has a wrong checksum; shard the data again")
+    return array
+
+
+def checksum(array: NDArray[Any]) -> str:
+    """Return the SHA-256 of the elements, little-endian, in hexadecimal."""
+    return hashlib.sha256(little_endian(array).data).hexdigest()
+
+
+def little_endian(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the elements as they are stored."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+
+
+def strip_name(b: int) -> str:
+    """Return the name of a strip's group."""
+    return f"strips/{b:05d}"
+
+
+def write_labels(group: Any, side: str, labels: LabelArray | None) -> dict[str, str] | None:
+    """Write the labels of a side and return their checksums."""
+    if labels is None:
+        return None
+    if labels.dtype.kind == "i":
+        return {"integers": write(group, f"{side}_labels/integers", labels)}
+    encoded = [label.encode() for label in labels.tolist()]
+    text = np.frombuffer(b"".join(encoded), np.uint8)
+    ends = np.cumsum([len(label) for label in encoded], dtype=np.int64)
+    return {
+        "text": write(group, f"{side}_labels/text", text),
+        "ends": write(group, f"{side}_labels/ends", ends),
+    }
+
+
+def read_labels(group: Any, side: str, sums: dict[str, str] | None, where: str) -> LabelArray | None:
+    """Undo `write_labels`."""
+    if sums is None:
+        return None
+    arrays = {name: read(group, f"{side}_labels/{name}", sha, where) for name, sha in sums.items()}
+    if "integers" in arrays:
+        return arrays["integers"].astype(np.int64, copy=False)
+    text, ends = arrays["text"].tobytes(), arrays["ends"].tolist()
+    return np.array([text[a:b].decode() for a, b in zip([0, *ends[:-1]], ends, strict=True)], dtype=str)

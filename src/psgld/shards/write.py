@@ -1,0 +1,337 @@
+"""Entries in, shards out, in one pass over the entries, with the memory of a few batches.
+
+Rows are dealt to strips as they appear (`Dealer`), the columns cut at the end, when their counts are known. A batch
+goes to a temporary file grouped by strip; at the end each strip is read back and sorted into compressed rows, as many
+of them at a time as fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..data import ABSENT
+from ..errors import DataError, ModelError
+from ..labels import DUPLICATES, LabelArray, canonical, check_shape
+from ..partition import balanced
+from ..readers import Column
+from .read import Shards
+from .sides import Dealer, Side
+from .spool import Spool
+from .store import FORMAT, PARTS, VERSION, create, little_endian, open_group, strip_name, write, write_labels
+from .stream import Batch, open_stream
+
+_BATCH = 1 << 21
+"""Entries gathered before they are grouped by strip."""
+
+_WINDOW = 1 << 23
+"""Entries that are sorted at a time."""
+
+
+def shard(
+    source: Any,
+    path: str | PathLike[str] | Any,
+    blocks: int,
+    *,
+    columns: tuple[Column, Column, Column] = (None, None, None),
+    shape: tuple[int, int] | None = None,
+    absent: str | None = None,
+    duplicates: str = "error",
+    seed: int = 0,
+) -> Shards:
+    """Cut data of any size into B row strips on disk, in one pass and with bounded memory.
+
+    Parameters
+    ----------
+    source : the path of a Parquet, Matrix Market or delimited text file; an iterator of chunks, each a data frame or
+        (row labels, column labels, values); or anything that `observations` takes.
+    path : where to write: a directory, a URL that Zarr can open, or a Zarr store. It must not exist.
+    blocks : B, the number of strips.
+    columns : row, column and value columns of a table, by name or position.
+    shape : (I, J), if the labels of the entries are indices; without it they are labels, and are sorted.
+    absent, duplicates : as for `Observations`.
+    seed : of the shuffle that deals rows and columns to strips.
+
+    Returns
+    -------
+    Shards
+        What was written, to be passed to `psgld.sample`.
+
+    Examples
+    --------
+    >>> import psgld
+    >>> chunks = iter([(["ann", "bob"], [7, 9], [5.0, 3.0]), (["ann", "cid"], [9, 7], [4.0, 1.0])])
+    >>> psgld.shard(chunks, "shards", blocks=2)
+    Shards(3 × 2, 4 stored, 2 strips, absent='unobserved', float32, at shards)
+    """
+    _check(blocks, absent, duplicates)
+    target = open_group(path, "w-")
+    local = isinstance(path, str | PathLike) and "://" not in str(path)
+    folder = tempfile.mkdtemp(prefix="psgld-", dir=Path(str(path)).parent if local else None)
+    try:
+        rows, cols, batches = open_stream(source, columns, shape)
+        spool = Spool(Path(folder) / "entries", blocks)
+        try:
+            gathered = _gather(rows, cols, batches, spool, Dealer(blocks, seed))
+            _write(target, gathered, spool, blocks, seed, absent, duplicates)
+        finally:
+            spool.close()
+    except BaseException:
+        if local:
+            shutil.rmtree(str(path), ignore_errors=True)  # half of the shards are of no use
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Shards.open(path)
+
+
+def _check(blocks: int, absent: str | None, duplicates: str) -> None:
+    if isinstance(blocks, bool) or not isinstance(blocks, int | np.integer) or not 1 <= blocks <= 65535:
+        raise ModelError(f"blocks must be an integer from 1 to 65535, got {blocks!r}")
+    if absent not in (None, *ABSENT):
+        raise DataError(f"absent must be 'unobserved' or 'zero', got {absent!r}")
+    if duplicates not in DUPLICATES:
+        raise DataError(f"duplicates must be 'error', 'sum', 'mean' or 'last', got {duplicates!r}")
+
+
+@final
+@dataclass(eq=False)
+class _Gathered:
+    """What is known after the pass over the entries."""
+
+    rows: Side
+    cols: Side
+    dealer: Dealer
+    row_counts: NDArray[np.int64]
+    col_counts: NDArray[np.int64]
+    single: bool  # float32 holds every value exactly
+
+
+def _gather(rows: Side, cols: Side, batches: Iterator[Batch], spool: Spool, dealer: Dealer) -> _Gathered:
+    """Read everything once."""
+    found = _Gathered(rows, cols, dealer, np.zeros(0, np.int64), np.zeros(0, np.int64), True)
+    waiting: list[tuple[NDArray[np.int32], NDArray[np.int32], Any]] = []
+    for batch in batches:
+        _refuse_non_finite(batch)
+        waiting.append((rows.codes(batch.rows), cols.codes(batch.cols), batch.values))
+        if sum(len(values) for _, _, values in waiting) >= _BATCH:
+            _spill(found, waiting, spool)
+            waiting = []
+    if waiting:
+        _spill(found, waiting, spool)
+    found.row_counts = _longer(found.row_counts, len(rows))
+    found.col_counts = _longer(found.col_counts, len(cols))
+    return found
+
+
+def _spill(found: _Gathered, waiting: list[Any], spool: Spool) -> None:
+    rows, cols, values = (np.concatenate(arrays) for arrays in zip(*waiting, strict=True))
+    if values.dtype != np.float32:
+        with np.errstate(over="ignore"):
+            found.single &= bool(np.array_equal(values.astype(np.float32), values))
+    found.row_counts = _counted(found.row_counts, rows, len(found.rows))
+    found.col_counts = _counted(found.col_counts, cols, len(found.cols))
+    spool.add(found.dealer.strips(len(found.rows))[rows], rows, cols, values)
+
+
+def _counted(counts: NDArray[np.int64], codes: NDArray[np.int32], size: int) -> NDArray[np.int64]:
+    counts = _longer(counts, size)
+    counts += np.bincount(codes, minlength=size)
+    return counts
+
+
+def _longer(counts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    return np.concatenate([counts, np.zeros(size - len(counts), np.int64)]) if size > len(counts) else counts
+
+
+def _refuse_non_finite(batch: Batch) -> None:
+    count, first = _core.find_non_finite(np.ascontiguousarray(batch.values))
+    if count:
+        raise DataError(
+            f"{count} value(s) of a batch are NaN or infinite, the first is {batch.values[first]}; drop those entries"
+        )
+
+
+@final
+@dataclass(eq=False)
+class _Totals:
+    """Sums over the stored values: n, Σv, Σ(v - mean)², least, largest; merged batch by batch."""
+
+    n: int = 0
+    total: float = 0.0
+    deviation: float = 0.0
+    least: float = float("inf")
+    largest: float = float("-inf")
+
+    def add(self, values: Any) -> None:
+        m, total = len(values), float(values.sum(dtype=np.float64))
+        if m == 0:
+            return
+        between = (total / m - self.total / self.n) ** 2 * self.n * m / (self.n + m) if self.n else 0.0
+        self.deviation += float(values.var(dtype=np.float64)) * m + between
+        self.n, self.total = self.n + m, self.total + total
+        self.least, self.largest = (
+            min(self.least, float(values.min())),
+            max(self.largest, float(values.max())),
+        )
+
+
+@final
+@dataclass(eq=False)
+class _Sorted:
+    """What the strips need to be sorted: indices, strips and places of codes, and the counts that come out."""
+
+    shape: tuple[int, int]
+    labels: tuple[LabelArray | None, LabelArray | None]
+    row_strips: NDArray[np.uint16]  # of each index
+    col_strips: NDArray[np.uint16]
+    col_index: NDArray[np.int32]  # of each code
+    local: NDArray[np.int32]  # place of each row code in its strip
+    raw_counts: NDArray[np.int64]  # of each row index, before duplicates are merged
+    row_counts: NDArray[np.int64]
+    col_counts: NDArray[np.int64]
+    totals: _Totals = field(default_factory=_Totals)
+
+
+def _write(
+    target: Any, found: _Gathered, spool: Spool, blocks: int, seed: int, absent: str | None, duplicates: str
+) -> None:
+    side = _sorted(found, blocks, seed)
+    merging = duplicates in ("sum", "mean")  # may leave float32
+    dtype = np.dtype(np.float32 if found.single and not merging else np.float64)
+    entries = np.zeros((blocks, blocks), np.int64)
+    strips = [_write_strip(target, b, side, spool, dtype, duplicates, entries[b]) for b in range(blocks)]
+    arrays = {
+        name: write(target, name, array)
+        for name, array in (
+            ("row_strips", side.row_strips),
+            ("col_strips", side.col_strips),
+            ("row_counts", side.row_counts),
+            ("col_counts", side.col_counts),
+            ("block_entries", entries.ravel()),
+        )
+    }
+    totals = side.totals
+    target.attrs["psgld"] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "shape": list(side.shape),
+        "stored": totals.n,
+        "blocks": blocks,
+        "seed": seed,
+        "absent": absent or "unobserved",
+        "absent_chosen": absent is not None,
+        "dtype": dtype.name,
+        "total": totals.total,
+        "deviation": totals.deviation,
+        "min": totals.least,
+        "max": totals.largest,
+        "arrays": arrays,
+        "row_labels": write_labels(target, "row", side.labels[0]),
+        "col_labels": write_labels(target, "col", side.labels[1]),
+        "strips": strips,
+    }
+
+
+def _sorted(found: _Gathered, blocks: int, seed: int) -> _Sorted:
+    """Give the codes their indices, and cut the columns."""
+    shape = len(found.rows), len(found.cols)
+    check_shape(shape, int(found.row_counts.sum()))
+    (row_index, row_labels), (col_index, col_labels) = found.rows.finish(), found.cols.finish()
+    for name, size in (("rows", shape[0]), ("columns", shape[1])):
+        if size < blocks:
+            raise ModelError(f"{blocks} blocks cannot be cut from {size} {name}; choose blocks <= {size}")
+    strip_of_code = found.dealer.strips(shape[0])
+    row_strips = np.empty_like(strip_of_code)
+    raw_counts, col_counts = np.empty_like(found.row_counts), np.empty_like(found.col_counts)
+    row_strips[row_index], raw_counts[row_index] = strip_of_code, found.row_counts
+    col_counts[col_index] = found.col_counts
+    # The place of a row in its strip: rows of a strip keep the order of their indices.
+    order = np.argsort(row_strips, kind="stable")
+    first = np.searchsorted(row_strips[order], np.arange(blocks))
+    place = np.empty(shape[0], np.int32)
+    place[order] = np.arange(shape[0]) - first[row_strips[order]]
+    cols = balanced(np.random.default_rng([seed, 1]).permutation(shape[1]), col_counts, blocks, "columns")
+    col_strips = np.empty(shape[1], np.uint16)
+    col_strips[cols.order] = np.repeat(np.arange(blocks), np.diff(cols.bounds))
+    return _Sorted(
+        shape, (row_labels, col_labels), row_strips, col_strips, col_index, place[row_index],
+        raw_counts, np.zeros(shape[0], np.int64), np.zeros(shape[1], np.int64),
+    )  # fmt: skip
+
+
+def _write_strip(
+    target: Any,
+    b: int,
+    side: _Sorted,
+    spool: Spool,
+    dtype: np.dtype[Any],
+    duplicates: str,
+    block_entries: NDArray[np.int64],
+) -> dict[str, Any]:
+    """Sort a strip into compressed rows, and return its line of the manifest."""
+    name = strip_name(b)
+    rows = np.flatnonzero(side.row_strips == b)
+    counts = side.raw_counts[rows]
+    group = target.require_group(name)
+    indices = create(group, "indices", int(counts.sum()), np.int32)
+    values = create(group, "values", int(counts.sum()), dtype)
+    digests = hashlib.sha256(), hashlib.sha256()
+    indptr, done = np.zeros(len(rows) + 1, np.int64), 0
+    for window in _windows(counts):
+        ids = rows[window.start : window.stop]
+        entries = spool.strip(b, int(counts[window.start : window.stop].sum()), dtype, side.local, window)
+        csr = _compressed(entries, ids, side, duplicates)
+        indptr[window.start + 1 : window.stop + 1] = done + csr.indptr[1:]
+        for array, into, digest in zip((csr.indices, csr.values), (indices, values), digests, strict=True):
+            if len(array):
+                into[done : done + len(array)] = array
+            digest.update(little_endian(array).data)
+        done += len(csr.values)
+        side.row_counts[ids] = np.diff(csr.indptr)
+        side.col_counts += np.bincount(csr.indices, minlength=side.shape[1])
+        block_entries += np.bincount(side.col_strips[csr.indices], minlength=len(block_entries))
+        side.totals.add(csr.values)
+    if done < counts.sum():  # duplicates were merged
+        for array in (indices, values):
+            array.resize((done,))
+    sums = (
+        write(group, "rows", rows),
+        write(group, "indptr", indptr),
+        *(digest.hexdigest() for digest in digests),
+    )
+    return {"rows": len(rows), "entries": done, "sha256": dict(zip(PARTS, sums, strict=True))}
+
+
+def _windows(counts: NDArray[np.int64]) -> Iterator[range]:
+    """Cut the rows of a strip so that each window has about `_WINDOW` entries at most, but one row at least."""
+    ends = np.cumsum(counts)
+    start = 0
+    while start < len(counts):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _WINDOW, side="right")))
+        yield range(start, stop)
+        start = stop
+
+
+def _compressed(entries: Any, ids: NDArray[np.int64], side: _Sorted, duplicates: str) -> Any:
+    rows, cols, values = entries
+    if len(values) == 0:
+        from ..labels import Csr
+
+        return Csr(np.zeros(len(ids) + 1, np.int64), np.zeros(0, np.int32), values)
+    row_labels, col_labels = side.labels
+    names = ids if row_labels is None else row_labels[ids]
+    return canonical(
+        rows, side.col_index[cols], values, (len(ids), side.shape[1]), duplicates, (names, col_labels)
+    )
