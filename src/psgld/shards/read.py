@@ -15,7 +15,7 @@ from ..data import Entries, LabelledEntries, Observations
 from ..errors import DataError
 from ..labels import Csr, FloatArray, IntArray
 from ..partition import Assigned
-from .store import FORMAT, PARTS, VERSION, open_group, read, read_labels, strip_name
+from .store import FORMAT, PARTS, VERSION, open_group, read, read_labels
 
 
 class Strip(NamedTuple):
@@ -67,14 +67,10 @@ class Shards(Observations):
             raise DataError(
                 f"{where}: shards of format {manifest['version']}, this version of psgld reads {VERSION}; shard again"
             )
-        for b in range(manifest["blocks"]):
-            for part in PARTS:
-                if f"{strip_name(b)}/{part}" not in group:
-                    raise DataError(f"{where}: {strip_name(b)}/{part} is missing; shard the data again")
         row_labels, col_labels = (
             read_labels(group, side, manifest[f"{side}_labels"], where) for side in ("row", "col")
         )
-        return cls(
+        shards = cls(
             (manifest["shape"][0], manifest["shape"][1]),
             None,
             None,
@@ -88,6 +84,9 @@ class Shards(Observations):
             group,
             manifest,
         )
+        if any(part not in group or group[part].nchunks_initialized < group[part].nchunks for part in PARTS):
+            shards.verify()  # says which
+        return shards
 
     # -- strips ------------------------------------------------------------------------------------------
 
@@ -110,8 +109,14 @@ class Shards(Observations):
         """Read a strip, and refuse it if a checksum is wrong."""
         if not 0 <= b < self.blocks:
             raise DataError(f"strips are numbered 0 to {self.blocks - 1}, got {b}")
-        sums, name = self.manifest["strips"][b]["sha256"], strip_name(b)
-        return Strip(*(read(self.group, f"{name}/{part}", sums[part], str(self.path)) for part in PARTS))
+        line = self.manifest["strips"][b]
+        part = (b, slice(0, line["entries"]))
+        indices, values = (
+            read(self.group, name, line["sha256"][name], str(self.path), part) for name in PARTS
+        )
+        rows = np.flatnonzero(self._array("row_strips") == b)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._array("row_counts")[rows])])
+        return Strip(rows, indptr, indices, values)
 
     def verify(self) -> None:
         """Read all strips, and refuse them if a checksum is wrong."""

@@ -5,7 +5,10 @@
     row_counts, col_counts        how many entries each has
     block_entries                 entries of each block, row strip × column strip
     row_labels/{text,ends}        labels, where there are any: integers, or UTF-8 text and where each label ends
-    strips/00000/{rows,indptr,indices,values}    compressed rows of a strip, and which rows of V they are
+    indices, values               columns and values of the entries, (strip, entry): a chunk is a strip, or part of one
+
+A strip ends where its number of entries says; what is behind is padding. Its rows are those that `row_strips` gives
+it, in order; `row_counts` tells where each begins.
 
 Arrays are stored as they are, little-endian, without compression. The manifest is written last: without it, the
 shards are not complete.
@@ -24,7 +27,7 @@ from ..errors import DataError
 from ..labels import LabelArray
 
 FORMAT, VERSION = "psgld-shards", 1
-PARTS = ("rows", "indptr", "indices", "values")
+PARTS = ("indices", "values")
 """The arrays of a strip."""
 
 CHUNK = 1 << 22
@@ -51,31 +54,33 @@ def open_group(path: Any, mode: str) -> Any:
         raise DataError(f"{path} exists; give a new place, or remove it first") from None
 
 
-def create(group: Any, name: str, size: int, dtype: Any) -> Any:
-    """Make an array to be filled."""
-    kind = np.dtype(np.dtype(dtype).newbyteorder("<").str)  # of the two 64-bit integers that C has, the usual one
-    chunks = (min(max(size, 1), CHUNK),)
-    return group.create_array(name, shape=(size,), dtype=kind, chunks=chunks, compressors=None)
+def create(group: Any, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Make an array to be filled; its chunks hold one row, or part of one."""
+    kind = np.dtype(np.dtype(dtype).newbyteorder("<").str)  # of C's two 64-bit integers, the usual one
+    chunks = (*(1 for _ in shape[:-1]), min(max(shape[-1], 1), CHUNK))
+    settings = {"write_empty_chunks": True}  # a chunk that is not there is a fault, not zeros
+    return group.create_array(name, shape=shape, dtype=kind, chunks=chunks, compressors=None, config=settings)
 
 
 def write(group: Any, name: str, array: NDArray[Any]) -> str:
     """Write a 1-D array and return its checksum."""
-    into = create(group, name, len(array), array.dtype)
+    into = create(group, name, array.shape, array.dtype)
     if len(array):
         into[:] = array
     return checksum(array)
 
 
-def read(group: Any, name: str, sha256: str | None, where: str) -> NDArray[Any]:
-    """Read an array, and refuse it if it is missing or not as it was written."""
+def read(group: Any, name: str, sha256: str, where: str, part: Any = slice(None)) -> NDArray[Any]:
+    """Read an array or a part of it, and refuse it if it is missing or not as it was written."""
+    called = name if part == slice(None) else f"{name} of strip {part[0]}"
     try:
-        array = np.ascontiguousarray(group[name][:])
+        array = np.ascontiguousarray(group[name][part])
     except KeyError:
-        raise DataError(f"{where}: {name} is missing; shard the data again") from None
+        raise DataError(f"{where}: {called} is missing; shard the data again") from None
     except (OSError, ValueError) as error:
-        raise DataError(f"{where}: {name} cannot be read ({error}); shard the data again") from error
-    if sha256 is not None and checksum(array) != sha256:
-        raise DataError(f"{where}: {name} has a wrong checksum; shard the data again")
+        raise DataError(f"{where}: {called} cannot be read ({error}); shard the data again") from error
+    if checksum(array) != sha256:
+        raise DataError(f"{where}: {called} is missing or has a wrong checksum; shard the data again")
     return array
 
 
@@ -87,11 +92,6 @@ def checksum(array: NDArray[Any]) -> str:
 def little_endian(array: NDArray[Any]) -> NDArray[Any]:
     """Return the elements as they are stored."""
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-
-
-def strip_name(b: int) -> str:
-    """Return the name of a strip's group."""
-    return f"strips/{b:05d}"
 
 
 def write_labels(group: Any, side: str, labels: LabelArray | None) -> dict[str, str] | None:

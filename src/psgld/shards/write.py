@@ -28,7 +28,7 @@ from ..readers import Column
 from .read import Shards
 from .sides import Dealer, Side
 from .spool import Spool
-from .store import FORMAT, PARTS, VERSION, create, little_endian, open_group, strip_name, write, write_labels
+from .store import FORMAT, PARTS, VERSION, create, little_endian, open_group, write, write_labels
 from .stream import Batch, open_stream
 
 _BATCH = 1 << 21
@@ -210,7 +210,12 @@ def _write(
     merging = duplicates in ("sum", "mean")  # may leave float32
     dtype = np.dtype(np.float32 if found.single and not merging else np.float64)
     entries = np.zeros((blocks, blocks), np.int64)
-    strips = [_write_strip(target, b, side, spool, dtype, duplicates, entries[b]) for b in range(blocks)]
+    fullest = int(np.bincount(side.row_strips, side.raw_counts, blocks).max())
+    into = tuple(
+        create(target, part, (blocks, fullest), kind)
+        for part, kind in zip(PARTS, (np.int32, dtype), strict=True)
+    )
+    strips = [_write_strip(into, b, side, spool, dtype, duplicates, entries[b]) for b in range(blocks)]
     arrays = {
         name: write(target, name, array)
         for name, array in (
@@ -271,7 +276,7 @@ def _sorted(found: _Gathered, blocks: int, seed: int) -> _Sorted:
 
 
 def _write_strip(
-    target: Any,
+    into: tuple[Any, ...],
     b: int,
     side: _Sorted,
     spool: Spool,
@@ -280,37 +285,25 @@ def _write_strip(
     block_entries: NDArray[np.int64],
 ) -> dict[str, Any]:
     """Sort a strip into compressed rows, and return its line of the manifest."""
-    name = strip_name(b)
     rows = np.flatnonzero(side.row_strips == b)
     counts = side.raw_counts[rows]
-    group = target.require_group(name)
-    indices = create(group, "indices", int(counts.sum()), np.int32)
-    values = create(group, "values", int(counts.sum()), dtype)
-    digests = hashlib.sha256(), hashlib.sha256()
-    indptr, done = np.zeros(len(rows) + 1, np.int64), 0
+    digests = tuple(hashlib.sha256() for _ in PARTS)
+    done = 0
     for window in _windows(counts):
         ids = rows[window.start : window.stop]
         entries = spool.strip(b, int(counts[window.start : window.stop].sum()), dtype, side.local, window)
         csr = _compressed(entries, ids, side, duplicates)
-        indptr[window.start + 1 : window.stop + 1] = done + csr.indptr[1:]
-        for array, into, digest in zip((csr.indices, csr.values), (indices, values), digests, strict=True):
+        for array, to, digest in zip((csr.indices, csr.values), into, digests, strict=True):
             if len(array):
-                into[done : done + len(array)] = array
+                to[b, done : done + len(array)] = array
             digest.update(little_endian(array).data)
         done += len(csr.values)
         side.row_counts[ids] = np.diff(csr.indptr)
         side.col_counts += np.bincount(csr.indices, minlength=side.shape[1])
         block_entries += np.bincount(side.col_strips[csr.indices], minlength=len(block_entries))
         side.totals.add(csr.values)
-    if done < counts.sum():  # duplicates were merged
-        for array in (indices, values):
-            array.resize((done,))
-    sums = (
-        write(group, "rows", rows),
-        write(group, "indptr", indptr),
-        *(digest.hexdigest() for digest in digests),
-    )
-    return {"rows": len(rows), "entries": done, "sha256": dict(zip(PARTS, sums, strict=True))}
+    sums = {part: digest.hexdigest() for part, digest in zip(PARTS, digests, strict=True)}
+    return {"rows": len(rows), "entries": done, "sha256": sums}
 
 
 def _windows(counts: NDArray[np.int64]) -> Iterator[range]:
