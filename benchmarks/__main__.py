@@ -19,8 +19,10 @@ from . import (
     importing,
     metrics,
     overhead,
+    planning,
     predicting,
     ring,
+    sharding,
     sparse,
     throughput,
 )
@@ -41,6 +43,8 @@ BENCHMARKS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "checkpoints": checkpoints.run,
     "predicting": predicting.run,
     "throughput": throughput.run,
+    "shards": sharding.run,
+    "plan": planning.run,
 }
 
 

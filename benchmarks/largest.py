@@ -36,7 +36,9 @@ def tiles(number: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Give out the entries of the base matrix once a tile."""
     rng = np.random.default_rng(1)
     cells = np.unique(rng.integers(0, BASE[0] * BASE[1], ENTRIES + 5000))
-    rows, cols = np.divmod(np.delete(cells, rng.choice(len(cells), len(cells) - ENTRIES, replace=False)), BASE[1])
+    rows, cols = np.divmod(
+        np.delete(cells, rng.choice(len(cells), len(cells) - ENTRIES, replace=False)), BASE[1]
+    )
     rows, cols = rows.astype(np.int32), cols.astype(np.int32)
     values = rng.integers(1, 6, ENTRIES).astype(np.float32)
     for a in range(number):
@@ -56,16 +58,24 @@ def run(number: int, blocks: int, threads: int, folder: Path) -> Iterator[Row]:
 
     start = time.perf_counter()
     model = psgld.FactorModel(RANK, psgld.Poisson(), psgld.Exponential(1.0), psgld.Exponential(1.0))
-    sampler, engine = psgld.PSGLD(step_size=psgld.Power(1e-7, 0.51), metric=psgld.Identity()), psgld.Threads(threads)
+    sampler, engine = (
+        psgld.PSGLD(step_size=psgld.Power(1e-7, 0.51), metric=psgld.Identity()),
+        psgld.Threads(threads),
+    )
     setup = sampler.prepare(shards, model, engine, 0)
     chain = setup.chain(0, Probes.of(shards, 0), engine)
     size = sum(file.stat().st_size for file in (folder / "shards" / "blocks").iterdir()) / 1e9
-    yield Row("blocks and start: seconds", time.perf_counter() - start, note=f"{size:.1f} GB of blocks on disk")
+    yield Row(
+        "blocks and start: seconds", time.perf_counter() - start, note=f"{size:.1f} GB of blocks on disk"
+    )
 
     chain.advance(1)
     wall, cpu = time.perf_counter(), time.process_time()
     chain.advance(ITERATIONS - 1)
-    wall, cpu = (time.perf_counter() - wall) / (ITERATIONS - 1), (time.process_time() - cpu) / (ITERATIONS - 1)
+    wall, cpu = (
+        (time.perf_counter() - wall) / (ITERATIONS - 1),
+        (time.process_time() - cpu) / (ITERATIONS - 1),
+    )
     entries, coefficients = shards.stored / blocks, sum(shape) * RANK
     expected = entries * ENTRY + coefficients * COEFFICIENT
     yield Row(

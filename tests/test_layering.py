@@ -23,6 +23,7 @@ FORBIDDEN = {  # a module or a folder: what it must not import, at the top of a 
     "metrics": {"samplers", "sample", "run", "record", "posterior"},
     "data": {"models", "engines", "samplers", "partition", "sample", "posterior"},
     "readers": {"models", "engines", "samplers", "partition", "sample", "posterior"},
+    "shards": {"models", "engines", "samplers", "sample", "run", "record", "posterior"},
     "partition": {"models", "engines", "samplers", "sample", "posterior"},
     "schedule": {"models", "engines", "samplers", "data", "sample", "posterior"},
     "step_size": {"models", "engines", "samplers", "data", "sample", "posterior"},

@@ -117,7 +117,9 @@ def test_symmetric_and_pattern_matrices(tmp_path):
     full = sparse.coo_array(([1.0, 2.0, 2.0, 3.0], ([0, 2, 1, 2], [0, 1, 2, 2])), shape=(3, 3))
     io.mmwrite(tmp_path / "s.mtx", full, symmetry="symmetric")
     assert_same(psgld.shard(tmp_path / "s.mtx", tmp_path / "s", 2).load(), psgld.observations(full))
-    (tmp_path / "p.mtx").write_text("%%MatrixMarket matrix coordinate pattern general\n% note\n3 3 2\n1 1\n3 2\n")
+    (tmp_path / "p.mtx").write_text(
+        "%%MatrixMarket matrix coordinate pattern general\n% note\n3 3 2\n1 1\n3 2\n"
+    )
     assert psgld.shard(tmp_path / "p.mtx", tmp_path / "p", 2).load().values.tolist() == [1.0, 1.0]
     (tmp_path / "t.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n")
     with pytest.raises(psgld.DataError, match="promises 2 entries, 1 were found"):
@@ -308,7 +310,9 @@ def test_runs_in_less_memory_than_the_data(tmp_path):
     n, shape = 3_000_000, (3000, 2000)
     cells = np.sort(np.random.default_rng(0).choice(shape[0] * shape[1], n, replace=False))
     rows, cols = np.divmod(cells, shape[1])
-    chunks = ((rows[p : p + 10**6], cols[p : p + 10**6], np.ones(10**6, np.float32)) for p in range(0, n, 10**6))
+    chunks = (
+        (rows[p : p + 10**6], cols[p : p + 10**6], np.ones(10**6, np.float32)) for p in range(0, n, 10**6)
+    )
     psgld.shard(chunks, tmp_path / "s", 16, shape=shape, absent="unobserved")
     limit = str(2**20 * 150 + 2**10 * _own_data())
     runs = {

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import PsgldError, PsgldWarning
-from . import completion, demo, doctor, evaluate, export, fit, predict, recommend, summary
+from . import completion, demo, doctor, evaluate, export, fit, plan, predict, recommend, shard, summary
 from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
 from .output import say
 
-_COMMANDS = (demo, fit, predict, recommend, evaluate, summary, export, doctor, completion)
+_COMMANDS = (demo, fit, predict, recommend, evaluate, summary, export, shard, plan, doctor, completion)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from argparse import Namespace
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ def add(commands: Any) -> None:
         "fit",
         help="sample the posterior of a factor model and save it",
         description="Sample the posterior of V ≈ W H. FILE is delimited text (row, column, value; header or\n"
-        "not), Parquet, Matrix Market, .npy (dense, NaN = unobserved) or .npz (scipy.sparse).\n"
+        "not), Parquet, Matrix Market, .npy (dense, NaN = unobserved), .npz (scipy.sparse), or a directory\n"
+        "that `psgld shard` wrote.\n"
         "Ctrl-C stops early and saves the draws made so far. A RUN.zarr is written while sampling,\n"
         "and --resume goes on with it, whatever stopped it.",
         epilog="Example:\n  psgld fit ratings.csv -o run.npz --rank 32\n"
@@ -135,7 +136,7 @@ def _run(args: Namespace, engine: Engine) -> int:
     if engine.rank == 0:
         check_writable(args.output, store=bool(store))
     sampler = _sampler(args)
-    data = Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
+    data = _read(args)
     model = _model(args, data)
     numbers = args.chains * args.draws * sum(data.shape) * model.components
     if not store and engine.rank == 0:
@@ -196,6 +197,18 @@ def _store(args: Namespace) -> dict[str, Any]:
     if args.resume or args.store_dtype:
         raise DataError(f"--resume and --store-dtype need a store, such as -o run.zarr, got -o {args.output}")
     return {}
+
+
+def _read(args: Namespace) -> Observations:
+    """Read a file, or open a directory of shards, which stay on disk."""
+    if not args.file.is_dir():
+        return Observations.from_file(
+            args.file, args.row, args.col, args.value, args.absent, args.duplicates
+        )
+    from ..shards import Shards
+
+    shards = Shards.open(args.file)
+    return shards if args.absent is None else replace(shards, absent=args.absent, absent_chosen=True)
 
 
 def _model(args: Namespace, data: Observations) -> FactorModel:

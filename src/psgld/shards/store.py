@@ -39,7 +39,7 @@ def zarr() -> Any:
     try:
         import zarr as module
     except ImportError:
-        raise DataError("shards need Zarr: pip install 'psgld[shards]'") from None
+        raise DataError("shards need Zarr: pip install 'psgld[store]'") from None
     return module
 
 

@@ -1,0 +1,148 @@
+"""`psgld plan`: what a run would take, before it is run."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError, Namespace
+from dataclasses import asdict
+from typing import Any
+
+from ..metrics import METRICS
+from .options import Parser, add_json
+
+
+def number(text: str) -> int:
+    """Read a whole number; 1e9 is one."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if value != value or value < 1 or value != int(value):
+        raise ArgumentTypeError(f"must be a whole number from 1, such as 120 or 1e9, got {text!r}")
+    return int(value)
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    parser: Parser = commands.add_parser(
+        "plan",
+        help="memory and time of a run before it is run",
+        description="Predict memory a rank, bytes sent and time of an iteration and of a pass over the data. Speed is\n"
+        "measured on this machine unless given. Without --blocks or --ranks the fastest are looked for.",
+        epilog="Example:\n  psgld plan --rows 1e9 --cols 1e7 --entries 1e11 --rank 50 --ranks 1000 --cores 32",
+    )
+    group = parser.add_argument_group("the problem")
+    for name, text in (("rows", "I"), ("cols", "J"), ("entries", "N")):
+        group.add_argument(f"--{name}", type=number, required=True, metavar=text)
+    group.add_argument("--rank", type=number, required=True, metavar="K")
+    group.add_argument("--metric", choices=tuple(METRICS), default="non-negative", help="(%(default)s)")
+    group.add_argument(
+        "--passes", type=number, default=600, help="over the data, for the whole run (%(default)s)"
+    )
+    group = parser.add_argument_group("the machines")
+    group.add_argument("--blocks", type=number, metavar="B", help="strips; a multiple of the ranks")
+    group.add_argument(
+        "--ranks", type=number, metavar="R", help="processes (without --blocks: at most so many)"
+    )
+    group.add_argument("--cores", type=number, default=1, help="of a rank (%(default)s)")
+    group.add_argument("--memory", type=float, metavar="GB", help="that a rank may use")
+    group.add_argument("--bandwidth", type=float, default=10.0, metavar="GBIT", help="a second (%(default)s)")
+    group.add_argument("--latency", type=float, default=30.0, metavar="US", help="microseconds (%(default)s)")
+    group.add_argument("--sharing", type=float, default=1.0, help="messages that share a link (%(default)s)")
+    group.add_argument("--entry", type=float, metavar="NS", help="nanoseconds an entry, one core (measured)")
+    group.add_argument(
+        "--coefficient", type=float, metavar="NS", help="nanoseconds a coefficient, one core (measured)"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: Namespace) -> int:
+    """Predict and report."""
+    from .. import plan
+    from .output import print_json
+
+    size = plan.Size(args.rows, args.cols, args.entries, args.rank)
+    machine = _machine(args, size)
+    ranks = args.ranks or 1
+    if args.blocks is not None:
+        chosen = plan.forecast(size, machine, args.blocks, ranks, args.metric)
+    else:
+        chosen = plan.best(size, machine, ranks, args.metric)
+    turn = plan.turning_point(size, machine)
+    record = chosen.to_dict() | {
+        "run_seconds": args.passes * chosen.cycle,
+        "passes": args.passes,
+        "communication_dominates_from_ranks": turn,
+        "size": asdict(size),
+        "machine": asdict(machine),
+    }
+    if args.json:
+        print_json(record)
+    else:
+        print(_text(record))
+    return 0
+
+
+def _machine(args: Namespace, size: Any) -> Any:
+    from .. import plan
+
+    given = args.entry is not None and args.coefficient is not None
+    base = plan.Machine() if given else plan.measured(args.rank)
+    return plan.Machine(
+        base.entry if args.entry is None else args.entry * 1e-9 / size.stride,
+        base.coefficient if args.coefficient is None else args.coefficient * 1e-9,
+        args.cores,
+        memory=float("inf") if args.memory is None else args.memory * 1e9,
+        bandwidth=args.bandwidth * 1e9 / 8,
+        latency=args.latency * 1e-6,
+        sharing=args.sharing,
+    )
+
+
+def _text(record: dict[str, Any]) -> str:
+    size, machine, turn = record["size"], record["machine"], record["communication_dominates_from_ranks"]
+    stride = -(-size["rank"] // 16) * 16
+    waiting = record["waiting_seconds"] + record["sum_seconds"]
+    lines = [
+        ("problem", f"{size['rows']:,} × {size['cols']:,}, {size['entries']:,} entries, K = {size['rank']}"),
+        (
+            "speed",
+            f"{machine['entry'] * stride * 1e9:.3g} ns an entry, {machine['coefficient'] * 1e9:.3g} ns a "
+            "coefficient, on one core",
+        ),
+        ("B, R", f"{record['blocks']:,} strips on {record['ranks']:,} ranks of {machine['cores']} core(s)"),
+        (
+            "memory",
+            f"{_bytes(record['memory_bytes'])} a rank: blocks {_bytes(record['data_bytes'])}, "
+            f"factors {_bytes(record['factor_bytes'])}",
+        ),
+        ("sent", f"{_bytes(record['sent_bytes'])} a rank and iteration"),
+        (
+            "iteration",
+            f"{_time(record['iteration_seconds'])}: computing {_time(record['compute_seconds'])}, "
+            f"waiting {_time(waiting)}",
+        ),
+        ("pass", f"{_time(record['pass_seconds'])} over the data"),
+        ("run", f"{_time(record['run_seconds'])} for {record['passes']} passes"),
+        (
+            "messages",
+            "never take longer than the computing"
+            if turn is None
+            else f"take longer than the computing from {turn:,} ranks of one strip each",
+        ),
+    ]
+    return "\n".join(f"{name:<12}{value}" for name, value in lines)
+
+
+def _bytes(n: float) -> str:
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= scale:
+            return f"{n / scale:.3g} {unit}"
+    return f"{n:.0f} B"
+
+
+def _time(seconds: float) -> str:
+    for unit, scale in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
