@@ -202,9 +202,7 @@ def _store(args: Namespace) -> dict[str, Any]:
 def _read(args: Namespace) -> Observations:
     """Read a file, or open a directory of shards, which stay on disk."""
     if not args.file.is_dir():
-        return Observations.from_file(
-            args.file, args.row, args.col, args.value, args.absent, args.duplicates
-        )
+        return Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
     from ..shards import Shards
 
     shards = Shards.open(args.file)
