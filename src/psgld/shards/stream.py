@@ -24,6 +24,7 @@ from ..readers import (
     triples,
 )
 from ..readers import Column as Name
+from .ahead import ahead
 from .sides import Column, Named, Numbered, Side
 
 _BATCH = 1 << 20
@@ -56,9 +57,9 @@ def open_stream(source: Any, columns: tuple[Name, Name, Name], shape: tuple[int,
         if suffix == ".mtx":
             return _matrix_market(path)
         if suffix == ".parquet":
-            return Stream(*_sides(shape), _parquet(path, columns))
+            return Stream(*_sides(shape), ahead(_parquet(path, columns)))
         if suffix in TEXT:
-            return Stream(*_sides(shape), (Batch(*block) for block in stream_text(path, *columns)))
+            return Stream(*_sides(shape), ahead(Batch(*block) for block in stream_text(path, *columns)))
         source = Observations.from_file(path)
     if isinstance(source, Iterator):
         return Stream(*_sides(shape), _chunks(source, columns))

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from .. import _core
 from ..data import ABSENT
 from ..errors import DataError, ModelError
-from ..labels import DUPLICATES, LabelArray, canonical, check_shape
+from ..labels import DUPLICATES, Csr, LabelArray, canonical, check_shape
 from ..partition import balanced
 from ..readers import Column
+from .ahead import ahead
 from .read import Shards
 from .sides import Dealer, Side
 from .spool import Spool
@@ -215,7 +216,17 @@ def _write(
         create(target, part, (blocks, fullest), kind)
         for part, kind in zip(PARTS, (np.int32, dtype), strict=True)
     )
-    strips = [_write_strip(into, b, side, spool, dtype, duplicates, entries[b]) for b in range(blocks)]
+    digests = [{part: hashlib.sha256() for part in PARTS} for _ in range(blocks)]
+    for b, done, csr in ahead(_sorted_windows(side, spool, dtype, duplicates, entries)):
+        for part, to in zip(PARTS, into, strict=True):
+            array = getattr(csr, part)
+            if len(array):
+                to[b, done : done + len(array)] = array
+            digests[b][part].update(little_endian(array).data)
+    strips = [
+        {"entries": n, "sha256": {part: digest.hexdigest() for part, digest in sums.items()}}
+        for n, sums in zip(entries.sum(axis=1).tolist(), digests, strict=True)
+    ]
     arrays = {
         name: write(target, name, array)
         for name, array in (
@@ -275,35 +286,24 @@ def _sorted(found: _Gathered, blocks: int, seed: int) -> _Sorted:
     )  # fmt: skip
 
 
-def _write_strip(
-    into: tuple[Any, ...],
-    b: int,
-    side: _Sorted,
-    spool: Spool,
-    dtype: np.dtype[Any],
-    duplicates: str,
-    block_entries: NDArray[np.int64],
-) -> dict[str, Any]:
-    """Sort a strip into compressed rows, and return its line of the manifest."""
-    rows = np.flatnonzero(side.row_strips == b)
-    counts = side.raw_counts[rows]
-    digests = tuple(hashlib.sha256() for _ in PARTS)
-    done = 0
-    for window in _windows(counts):
-        ids = rows[window.start : window.stop]
-        entries = spool.strip(b, int(counts[window.start : window.stop].sum()), dtype, side.local, window)
-        csr = _compressed(entries, ids, side, duplicates)
-        for array, to, digest in zip((csr.indices, csr.values), into, digests, strict=True):
-            if len(array):
-                to[b, done : done + len(array)] = array
-            digest.update(little_endian(array).data)
-        done += len(csr.values)
-        side.row_counts[ids] = np.diff(csr.indptr)
-        side.col_counts += np.bincount(csr.indices, minlength=side.shape[1])
-        block_entries += np.bincount(side.col_strips[csr.indices], minlength=len(block_entries))
-        side.totals.add(csr.values)
-    sums = {part: digest.hexdigest() for part, digest in zip(PARTS, digests, strict=True)}
-    return {"rows": len(rows), "entries": done, "sha256": sums}
+def _sorted_windows(
+    side: _Sorted, spool: Spool, dtype: np.dtype[Any], duplicates: str, block_entries: NDArray[np.int64]
+) -> Iterator[tuple[int, int, Csr]]:
+    """Sort the strips into compressed rows, window by window: strip, entries of it before, the window."""
+    for b in range(len(block_entries)):
+        rows = np.flatnonzero(side.row_strips == b)
+        counts = side.raw_counts[rows]
+        done = 0
+        for window in _windows(counts):
+            ids = rows[window.start : window.stop]
+            entries = spool.strip(b, int(counts[window.start : window.stop].sum()), dtype, side.local, window)
+            csr = _compressed(entries, ids, side, duplicates)
+            side.row_counts[ids] = np.diff(csr.indptr)
+            side.col_counts += np.bincount(csr.indices, minlength=side.shape[1])
+            block_entries[b] += np.bincount(side.col_strips[csr.indices], minlength=len(block_entries))
+            side.totals.add(csr.values)
+            yield b, done, csr
+            done += len(csr.values)
 
 
 def _windows(counts: NDArray[np.int64]) -> Iterator[range]:
@@ -317,11 +317,9 @@ def _windows(counts: NDArray[np.int64]) -> Iterator[range]:
         start = stop
 
 
-def _compressed(entries: Any, ids: NDArray[np.int64], side: _Sorted, duplicates: str) -> Any:
+def _compressed(entries: Any, ids: NDArray[np.int64], side: _Sorted, duplicates: str) -> Csr:
     rows, cols, values = entries
     if len(values) == 0:
-        from ..labels import Csr
-
         return Csr(np.zeros(len(ids) + 1, np.int64), np.zeros(0, np.int32), values)
     row_labels, col_labels = side.labels
     names = ids if row_labels is None else row_labels[ids]
