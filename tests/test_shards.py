@@ -187,6 +187,10 @@ def test_strips(tmp_path):
             assert np.array_equal(strip.values[mine], whole.values[its])
         counts = np.bincount(partition.cols[strip.indices], minlength=4)
         assert np.array_equal(counts, shards.block_entries[b])
+    some = shards.load(range(1, 3))
+    mine = np.isin(partition.rows, (1, 2))
+    assert np.array_equal(some.row_counts(), np.where(mine, whole.row_counts(), 0))
+    assert np.array_equal(some.values, whole.values[np.repeat(mine, whole.row_counts())])
     with pytest.raises(psgld.DataError, match="numbered 0 to 3, got 4"):
         shards.strip(4)
 

@@ -123,20 +123,22 @@ class Shards(Observations):
         for b in range(self.blocks):
             self.strip(b)
 
-    def load(self) -> Observations:
-        """Read everything into memory; rows and columns in their original order."""
-        counts = self.row_counts_stored()
+    def load(self, strips: range | None = None) -> Observations:
+        """Read everything into memory, rows and columns in their original order; or the rows of some strips only."""
+        counts, some = self.row_counts_stored(), range(self.blocks) if strips is None else strips
+        if strips is not None:
+            counts = np.where(np.isin(self._array("row_strips"), list(strips)), counts, 0)
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        indices = np.empty(self.stored, np.int32)
-        values = np.empty(self.stored, self.manifest["dtype"])
-        for b in range(self.blocks):
+        indices = np.empty(indptr[-1], np.int32)
+        values = np.empty(indptr[-1], self.manifest["dtype"])
+        for b in some:
             strip = self.strip(b)
             n = np.diff(strip.indptr)
             to = np.repeat(indptr[strip.rows] - strip.indptr[:-1], n) + np.arange(len(strip.indices))
             indices[to], values[to] = strip.indices, strip.values
         return Observations(
-            self.shape, None, Csr(indptr, indices, values), self.stored, self.absent, self.absent_chosen,
-            self.row_labels, self.col_labels, self.totals,
+            self.shape, None, Csr(indptr, indices, values), len(values), self.absent, self.absent_chosen,
+            self.row_labels, self.col_labels, self.totals if strips is None else None,
         )  # fmt: skip
 
     def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, LabelledEntries]:
