@@ -181,3 +181,9 @@ def test_an_error_in_one_chain_ends_the_others(monkeypatch):
 
 def test_impossible_values_have_no_density():
     assert short(V).predict([0, 1], [0, 1]).log_density([-1.0, 2.0])[0] == -np.inf
+
+
+def test_warnings_point_at_the_line_of_the_user():
+    with pytest.warns(psgld.PsgldWarning, match="no model given") as found:
+        psgld.sample(np.ones((4, 3)), rank=1, draws=1, tune=1, progress=False)
+    assert found[0].filename == __file__

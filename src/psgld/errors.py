@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class PsgldError(Exception):
     """Base of every error raised on purpose by psgld."""
@@ -21,3 +24,11 @@ class SamplingError(PsgldError, RuntimeError):
 
 class PsgldWarning(UserWarning):
     """A choice was made on the user's behalf that deserves a look."""
+
+
+def warn(message: str) -> None:
+    """Warn at the line of the user's code, however many calls of psgld lie between."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "psgld":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, PsgldWarning, stacklevel=level)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import warnings
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from . import _core
 from .chains import Work
 from .engines import Engine
-from .errors import DataError, PsgldWarning, SamplingError
+from .errors import DataError, SamplingError, warn
 from .posterior import describe
 from .recommend import Seen
 from .record import Layout, Saver, Store
@@ -104,11 +103,9 @@ def _reopen(path: Path, identity: dict[str, Any], draws: int) -> Store:
     differences = list(_differences(stored, identity))
     for name in ("version", "instruction set"):
         if stored.get(name) != identity[name]:
-            warnings.warn(
+            warn(
                 f"{path}: {name} {stored.get(name)} in the store, {identity[name]} now: the run goes on, but not "
-                "bit for bit as it would have",
-                PsgldWarning,
-                stacklevel=4,
+                "bit for bit as it would have"
             )
     if differences:
         raise DataError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 from .chains import Work, run_all
 from .data import Observations, observations
 from .engines import MPI, Engine, Threads
-from .errors import DataError, ModelError, PsgldWarning, SamplingError
+from .errors import DataError, ModelError, SamplingError, warn
 from .models import FactorModel, guess
 from .posterior import Posterior, assemble
 from .probes import Probes
@@ -157,11 +156,9 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
         posterior.settings["mpi_rank"] = engine.rank
     if work.saver is not None and work.saver.failure is not None:
         posterior.settings["unsaved"] = f"cannot write {work.saver.store.path}: {work.saver.failure}"
-        warnings.warn(
+        warn(
             f"{posterior.settings['unsaved']}; it holds the draws up to its last checkpoint, if any; the draws "
-            "returned here are complete: save() them elsewhere",
-            PsgldWarning,
-            stacklevel=3,
+            "returned here are complete: save() them elsewhere"
         )
     return posterior
 
@@ -196,9 +193,7 @@ def _model(model: FactorModel | None, rank: int | None, data: Observations) -> F
         )
     likelihood, reason = guess(data.sample_entries(100_000)[2])
     chosen = FactorModel(rank, likelihood, bias=likelihood.beta == 2.0)
-    warnings.warn(
-        f"no model given: {likelihood.name} likelihood, because {reason}", PsgldWarning, stacklevel=3
-    )
+    warn(f"no model given: {likelihood.name} likelihood, because {reason}")
     return chosen
 
 
@@ -214,11 +209,9 @@ def _ready(data: Observations, model: FactorModel, dtype: str) -> Observations:
         and beta == 1.0
         and data.stored < data.shape[0] * data.shape[1]
     ):
-        warnings.warn(
+        warn(
             "sparse data under a count likelihood: absent entries are taken as unobserved; say "
-            'psgld.observations(V, absent="zero") if they are zeros, or absent="unobserved" if not',
-            PsgldWarning,
-            stacklevel=3,
+            'psgld.observations(V, absent="zero") if they are zeros, or absent="unobserved" if not'
         )
     if data.absent == "zero" and beta not in (1.0, 2.0):
         return _filled(data, beta)
@@ -232,7 +225,7 @@ def _check_range(data: Observations, dtype: str) -> None:
     if largest > limit or 0 < largest < 1 / limit:
         raise DataError(
             f"the largest value is {largest:.3g}; {dtype} factors need it between {1 / limit:g} and {limit:g}; "
-            + ("rescale V, or use PSGLD(dtype='float64')" if dtype == "float32" else "rescale V")
+            + ("rescale V, or give the sampler dtype='float64'" if dtype == "float32" else "rescale V")
         )
 
 
