@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 import psgld
 from psgld.datasets import ratings, synthetic
@@ -268,3 +268,17 @@ def test_start_takes_the_draws_as_they_are():
     )
     with pytest.raises(psgld.SamplingError, match="keep=True"):
         empty.update(V)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", psgld.CompoundPoisson(phi=1.0)])
+def test_absent_zeros_stay_zeros_everywhere(likelihood):
+    """Zeros that are not stored stay zeros in what is folded in, gone on with and recommended."""
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array(rng.poisson(0.4, (30, 20)).astype(float))
+    data = psgld.observations(X, absent="zero")
+    post = psgld.sample(data, psgld.FactorModel(2, likelihood), draws=20, tune=500, progress=False)
+    said = post.fold_in(psgld.observations(X[:3], absent="zero"), seed=3)
+    silent = post.fold_in(X[:3], seed=3)
+    np.testing.assert_array_equal(said.W, silent.W)
+    assert post.update(X, draws=5, tune=20, progress=False).settings["entries"] == 600
+    assert post.recommend([0], n=3).score.shape == (1, 3)

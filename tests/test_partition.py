@@ -111,3 +111,12 @@ def test_chosen_blocks_grow_with_the_work():
     small, large = (Observations.from_dense(np.ones((n, n), np.float32)) for n in (16, 1024))
     assert choose_blocks(small) == 1
     assert choose_blocks(large) == 32  # the setting of the paper's experiment
+
+
+def test_two_long_assignments_can_be_told_apart():
+    """A run knows its partition by its repr, and NumPy's leaves out the middle of a long array."""
+    rows = np.arange(3000) % 4
+    other = rows.copy()
+    other[1000:1002] = other[1001], other[1000]
+    assert repr(Assigned(rows, rows)) == repr(Assigned(rows.copy(), rows))
+    assert repr(Assigned(rows, rows)) != repr(Assigned(other, rows)) != repr(Assigned(rows, other))

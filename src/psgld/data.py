@@ -73,6 +73,14 @@ class Observations:
     col_labels: LabelArray | None = None
     totals: tuple[float, float] | None = None
     """Σv and Σ(v - mean)² of the stored values, where they are known: those of shards, in memory or not."""
+    before_filling: Observations | None = None
+    """The sparse data, where these are the same with their zeros written out."""
+
+    def meaning(self, absent: str | None) -> Observations:
+        """Return sparse data whose absent entries mean what they meant before, unless the caller has said."""
+        if absent is None or not self.is_sparse or self.absent_chosen:
+            return self
+        return replace(self, absent=absent, absent_chosen=True)
 
     @classmethod
     def from_dense(cls, X: Any) -> Observations:

@@ -166,10 +166,8 @@ def point(other: Other, entries: Entries) -> tuple[NDArray[Any], Floats | None]:
 
 def new_entries(posterior: Any, V: Any, side: str) -> tuple[Observations, Entries]:
     """Read the new entries; the other side is matched by label, or must have the size that it had."""
-    data = observations(V)
+    data = observations(V).meaning(posterior.seen and posterior.seen.absent)
     posterior.model.check_values(data.values)
-    if data.is_sparse and not data.absent_chosen and posterior.seen is not None:
-        data = replace(data, absent=posterior.seen.absent)
     new, old = (0, 1) if side == "rows" else (1, 0)
     labels = (posterior.row_labels, posterior.col_labels)[old]
     given = (data.row_labels, data.col_labels)[old]

@@ -174,7 +174,7 @@ class RealValued(Metric):
         return True
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return steps that fall from 0.2 / B to 0.1 / B, or from 4 / K to 2 / K if that is less.
+        """Return steps that fall from 0.2 / B to 0.1 / B, or from 2 / K to 1 / K if that is less.
 
         Without momentum, twice that; beyond 0.4 / B the noise of the parts inflates the posterior. D is diagonal: where
         the components are correlated, the curvature along their common direction is up to K times that of one.

@@ -2,7 +2,7 @@
 
 An iteration updates a part: N / B entries, and all K (I + J) coefficients move. Shared by R ranks of c cores,
 
-    t = (N / B · K a + K (I + J) · d) / (R c η) + p (latency + 4 K J / B / bandwidth) + log2(R) latency / B
+    t = (N / B · K a + K (I + J) · d) / (R c η) + p (latency + 4 c K min(I, J) / B / bandwidth) + log2(R) latency / B
 
 with a seconds an entry and component, d seconds a coefficient (K padded to whole vectors), η what threads lose to one
 another. With R > 1 each rank passes one strip of H on; p messages share a link; where a rank has m = B / R > 1 strips,
@@ -30,6 +30,9 @@ from .samplers import PSGLD
 _VECTOR = 16
 _COPIES = {"identity": 2, "real-valued": 3, "non-negative": 5}
 """Arrays of the size of the factors: themselves, what to go back to, momentum; bound and its sums."""
+
+_SENT = {"identity": 1, "real-valued": 2, "non-negative": 3}
+"""Arrays that travel with a strip: itself, its momentum, its bound."""
 
 
 @final
@@ -148,7 +151,8 @@ def forecast(
     K, coefficients = size.stride, size.rank * (size.rows + size.cols)
     workers = ranks * machine.cores * (machine.efficiency if machine.cores > 1 else 1.0)
     compute = (size.entries / blocks * K * machine.entry + coefficients * machine.coefficient) / workers
-    sent = 4.0 * K * math.ceil(size.cols / blocks) if ranks > 1 else 0.0
+    strip = 4.0 * K * math.ceil(min(size.rows, size.cols) / blocks)
+    sent = strip * _SENT[metric] if ranks > 1 else 0.0
     message = machine.sharing * (machine.latency + sent / machine.bandwidth) if ranks > 1 else 0.0
     hidden = compute * (1 - ranks / blocks)
     longer, shorter = max(size.rows, size.cols), min(size.rows, size.cols)

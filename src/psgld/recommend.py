@@ -43,6 +43,7 @@ class Seen:
     @classmethod
     def of(cls, data: Observations) -> Seen | None:
         """Return the entries of the data; None if every cell was observed and stored."""
+        data = data.before_filling or data
         if data.stored == data.shape[0] * data.shape[1]:
             return None
         return cls(data.indptr, data.indices, data.absent)

@@ -114,6 +114,8 @@ def sample(
     """
     check_options(store, resume, checkpoint_every, store_dtype)
     data = observations(V)
+    if not (start is None or isinstance(start, Posterior)):
+        raise SamplingError(f"start must be a Posterior, got {start!r}")
     model = _model(start.model if model is None and start is not None else model, rank, data)
     chosen = as_sampler(sampler)
     engine = Threads() if engine is None else engine
@@ -270,6 +272,7 @@ def _filled(data: Observations, beta: float) -> Observations:
         filled.stored,
         row_labels=data.row_labels,
         col_labels=data.col_labels,
+        before_filling=data,
     )
 
 

@@ -30,7 +30,7 @@ def update(
     from .sample import sample
     from .samplers import as_sampler
 
-    data = observations(V)
+    data = observations(V).meaning(posterior.seen and posterior.seen.absent)
     if tune is None:
         tune = max(_LEAST_TUNE, _TUNE_CYCLES * as_sampler(more.get("sampler")).cycle(data))
     draws = int(posterior.draws.phi.shape[1]) if draws is None else draws

@@ -56,6 +56,10 @@ class Decay:
     last: float
     over: int
 
+    def __post_init__(self) -> None:
+        if not (self.first > 0 and self.last > 0):
+            raise ModelError(f"first and last must be > 0, got {self.first!r} and {self.last!r}")
+
     def __call__(self, t: Array) -> Array:
         """Return the step sizes at the iterations t."""
         done = np.clip(t / max(self.over, 1), 0.0, 1.0)
@@ -69,6 +73,10 @@ class Cyclical:
 
     epsilon: float
     length: int
+
+    def __post_init__(self) -> None:
+        if not self.length >= 1:
+            raise ModelError(f"length must be >= 1, got {self.length!r}")
 
     def __call__(self, t: Array) -> Array:
         """Return the step sizes at the iterations t."""

@@ -113,5 +113,10 @@ def blocks_of(blocks: int | None, partition: Partition, data: Observations, most
 
 
 def ring_bytes(settings: Common, data: Observations, model: FactorModel, blocks: int) -> float:
-    """Return what B workers in a ring send an iteration: each passes its strip of H on, so all of H moves once."""
-    return float(np.dtype(settings.dtype).itemsize * data.shape[1] * model.components) if blocks > 1 else 0.0
+    """Return what B workers in a ring send an iteration: each passes its strip of the shorter factor on.
+
+    Momentum and bound, which travel with a strip, are not counted: DSGLD would have to send them, too.
+    """
+    return (
+        float(np.dtype(settings.dtype).itemsize * min(data.shape) * model.components) if blocks > 1 else 0.0
+    )

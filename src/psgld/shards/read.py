@@ -80,9 +80,9 @@ class Shards(Observations):
             row_labels,
             col_labels,
             (manifest["total"], manifest["deviation"]),
-            path,
-            group,
-            manifest,
+            path=path,
+            group=group,
+            manifest=manifest,
         )
         if any(part not in group or group[part].nchunks_initialized < group[part].nchunks for part in PARTS):
             shards.verify()  # says which
