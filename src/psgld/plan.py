@@ -2,7 +2,7 @@
 
 An iteration updates a part: N / B entries, and all K (I + J) coefficients move. Shared by R ranks of c cores,
 
-    t = (N / B · K a + K (I + J) · d) / (R c η) + p (latency + 4 c K min(I, J) / B / bandwidth) + log2(R) latency / B
+    t = (N / B · K a + K (I + J) · d) / (R c η) + p (latency + 4 w K min(I, J) / B / bandwidth) + log2(R) latency / B
 
 with a seconds an entry and component, d seconds a coefficient (K padded to whole vectors), η what threads lose to one
 another. With R > 1 each rank passes one strip of H on; p messages share a link; where a rank has m = B / R > 1 strips,
