@@ -53,7 +53,7 @@ def run(settings: Settings) -> Iterator[Row]:
     for name in _SAMPLERS:
         times = found[2][name]
         yield Row(
-            f"ring, {name} sampler: 2 ranks x 1 thread, time / 2 threads'",
+            f"ring, {name}: 2 ranks x 1 thread / 2 threads",
             times["ring"] / times["threads"],
             1.15,
             note=f"{1e3 * times['ring']:.2f} ms, {1e3 * times['threads']:.2f} ms an iteration; "
@@ -62,7 +62,7 @@ def run(settings: Settings) -> Iterator[Row]:
     one, two = found[1]["paper"], found[2]["paper"]
     yield Row("ring, strong scaling: 2 ranks, times faster than 1", one["ring"] / two["ring"], least=True)
     yield Row(
-        "ring, weak scaling: 2 ranks with twice the rows, time / 1 rank's",
+        "ring, weak scaling: 2 ranks, twice the rows / 1 rank",
         found[2]["weak"]["ring"] / one["ring"],
         note=f"{1e3 * found[2]['weak']['ring']:.2f} ms, {1e3 * one['ring']:.2f} ms an iteration",
     )

@@ -161,9 +161,11 @@ def test_as_many_draws_as_possible_survive_an_interrupt(monkeypatch, data):
     module = sys.modules["psgld.chains"]
     stops = iter([10**9, 12, 3])
 
-    def early(chain, plan, recorder, run=module.run):
+    whole = module.run
+
+    def early(chain, plan, recorder, *rest):
         stop = next(stops)
-        yield from run(chain, plan, recorder)
+        yield from whole(chain, plan, recorder, *rest)
         recorder.kept = min(recorder.kept, stop)
 
     monkeypatch.setattr(module, "run", early)

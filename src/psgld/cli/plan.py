@@ -16,7 +16,7 @@ def number(text: str) -> int:
         value = float(text)
     except ValueError:
         value = float("nan")
-    if value != value or value < 1 or value != int(value):
+    if not 1 <= value < 1e18 or value != int(value):
         raise ArgumentTypeError(f"must be a whole number from 1, such as 120 or 1e9, got {text!r}")
     return int(value)
 

@@ -49,7 +49,9 @@ def open_group(path: Any, mode: str) -> Any:
     try:
         return zarr().open_group(where, mode=mode, zarr_format=3)
     except FileNotFoundError:
-        raise DataError(f"no shards at {path}: psgld shard writes them") from None
+        there = isinstance(where, str) and os.path.isdir(where)
+        what = f"{path} is a directory without shards" if there else f"no shards at {path}"
+        raise DataError(f"{what}: give a file, or what psgld shard has written") from None
     except (FileExistsError, zarr().errors.ContainsGroupError):
         raise DataError(f"{path} exists; give a new place, or remove it first") from None
 
