@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import psgld
 from psgld.probes import Probes
 
 from . import problems
-from .harness import Row, Settings
+from .harness import Row, Settings, in_turns, timed
 
 _SIZES = (256, 512, 1024)
 _DRAWS = 200
@@ -110,8 +112,33 @@ def _paper(n: int, settings: Settings) -> Iterator[Row]:
     )
 
 
+def _pass(n: int, settings: Settings) -> Iterator[Row]:
+    """Time a pass of LD against the three matrix products that it is made of, by NumPy, on one thread each."""
+    data, model = problems.dense(n, psgld.Poisson()), problems.fixed(problems.RANK, psgld.Poisson())
+    chain = (
+        psgld.LD().prepare(data, model, psgld.Threads(1), 0).chain(0, Probes.of(data, 0), psgld.Threads(1))
+    )
+    V, W, H = data.dense, chain.factors.factor(0), chain.factors.factor(1)
+    assert V is not None
+
+    def products() -> None:
+        for _ in range(20):
+            W @ H.T, V @ H, V.T @ W
+
+    with threadpool_limits(1):
+        best = in_turns(
+            {"LD": timed(partial(chain.advance, 20)), "BLAS": timed(products)}, settings.choose(9, 1)
+        )
+    yield Row(
+        f"{n}²: a pass of LD / its three products by NumPy, 1 thread",
+        best["LD"] / best["BLAS"],
+        note=f"{best['LD'] * 50:.2f} ms, {best['BLAS'] * 50:.2f} ms",
+    )
+
+
 def run(settings: Settings) -> Iterator[Row]:
     sizes = (32,) if settings.quick else _SIZES
     for n in sizes:
         yield from _size(n, settings)
     yield from _paper(sizes[-1], settings)
+    yield from _pass(sizes[-1], settings)

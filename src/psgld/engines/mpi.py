@@ -31,6 +31,7 @@ from .threads import (
     H,
     W,
     available_cores,
+    check_threads,
     columns_are_outer,
     core_chain,
     core_grid,
@@ -59,11 +60,7 @@ class MPI:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        n = self.threads
-        if n is not None and (
-            isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= 1024
-        ):
-            raise ModelError(f"threads must be an integer from 1 to 1024, got {n!r}")
+        check_threads(self.threads)
 
     @property
     def ranks(self) -> int:
@@ -255,10 +252,6 @@ class MpiChain:
             held = np.array(self._ring.held(self._rank, self._part))
             table[held] = self.core.strip_grams(which, held)
         return _core.add_rows(self._total(table)).reshape(self.components, self.components)
-
-    def fresh_squared_residuals(self) -> float:
-        """Return Σ(v - μ)² at the present state: a pass over the data."""
-        raise NotImplementedError("samplers that draw entries are refused at the start")
 
     def squared_residuals(self) -> float:
         """Return Σ(v - μ)² as found at the last visit to each block."""

@@ -112,6 +112,14 @@ def part_sizes(entries: NDArray[np.int64], rows: Strips, cols: Strips, zeros: bo
     return np.array([entries[strip, (strip + p) % rows.number].sum() for p in strip], dtype=np.int64)
 
 
+def check_threads(n: object) -> None:
+    """Refuse a number of threads that is neither None nor from 1 to 1024."""
+    if n is None:
+        return
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= 1024:
+        raise ModelError(f"threads must be an integer from 1 to 1024, got {n!r}")
+
+
 @final
 @dataclass(frozen=True)
 class Threads:
@@ -120,11 +128,7 @@ class Threads:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        n = self.threads
-        if n is not None and (
-            isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= 1024
-        ):
-            raise ModelError(f"threads must be an integer from 1 to 1024, got {n!r}")
+        check_threads(self.threads)
 
     @property
     def workers(self) -> int:

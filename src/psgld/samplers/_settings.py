@@ -18,7 +18,7 @@ from ..schedule import Cyclic, Proportional, Reshuffled, Schedule
 from ..shards import Shards
 from ..step_size import Decay, StepSize, as_step_size
 from ..subsample import Subsample
-from .chain import scale_of
+from .chain import check_dtype, scale_of
 from .langevin import LangevinSetup
 
 _CHOICES: dict[str, tuple[type, ...]] = {
@@ -48,8 +48,7 @@ class Common(Protocol):
 
 def check(settings: Common) -> None:
     """Refuse step sizes, metrics and number formats that do not exist."""
-    if settings.dtype not in ("float32", "float64"):
-        raise ModelError(f'dtype must be "float32" or "float64", got {settings.dtype!r}')
+    check_dtype(settings.dtype)
     if settings.step_size is not None:
         as_step_size(settings.step_size)
     metric = settings.metric

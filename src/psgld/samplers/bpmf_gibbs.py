@@ -18,11 +18,11 @@ from .. import _core
 from ..data import Observations
 from ..engines.threads import H, Threads, W
 from ..errors import ModelError, SamplingError
-from ..models import FactorModel, Hyper
+from ..models import FactorModel
 from ..models.normal import NormalFormulas
 from ..probes import Probes
-from .chain import Chain, Setup, State, scale_of
-from .plain import PlainFactors
+from .chain import Setup, check_dtype, scale_of
+from .plain import PlainChain, PlainFactors
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]
 """Compressed rows: where each row starts, the columns, the values."""
@@ -50,8 +50,7 @@ class BPMFGibbs:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("float32", "float64"):
-            raise ModelError(f'dtype must be "float32" or "float64", got {self.dtype!r}')
+        check_dtype(self.dtype)
 
     def cycle(self, data: Observations) -> int:
         """Return 1: every iteration reads every entry."""
@@ -61,7 +60,7 @@ class BPMFGibbs:
         """Return tune and thin: a sweep moves every row to a draw of its own, however long that takes PSGLD."""
         return 200, 2
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> GibbsSetup:
+    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> BPMFSetup:
         """Refuse what has no conjugate rows; else turn the data both ways."""
         _check(model)
         shift, moments, start = scale_of(data, model)
@@ -74,7 +73,7 @@ class BPMFGibbs:
             (np.ascontiguousarray(data.indptr, np.int64), columns, values.astype(dtype)),
             (turned[0], turned[1], turned[2].astype(dtype)),
         )
-        return GibbsSetup(self, model, data, engine, shift, moments, start, entries)
+        return BPMFSetup(self, model, data, engine, shift, moments, start, entries)
 
 
 def _check(model: FactorModel) -> None:
@@ -93,7 +92,7 @@ def _check(model: FactorModel) -> None:
 
 @final
 @dataclass(frozen=True, eq=False)
-class GibbsSetup(Setup):
+class BPMFSetup(Setup):
     """The entries by rows and by columns."""
 
     entries: tuple[Entries, Entries]
@@ -115,19 +114,18 @@ class GibbsSetup(Setup):
         entry = 2e-10 * K if self.complete else 2e-11 * K**2
         return 2 * self.data.stored * entry + sum(self.data.shape) * (3e-11 * K**3 + 2e-8 * K)
 
-    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> GibbsChain:
+    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> BPMFChain:
         """Start a chain; the key decides all its randomness."""
-        return GibbsChain(self, key, probes, engine or self.engine)
+        return BPMFChain(self, key, probes, engine or self.engine)
 
 
 @final
-class GibbsChain(Chain):
+class BPMFChain(PlainChain):
     """Factors that are drawn row by row."""
 
-    setup: GibbsSetup
-    factors: PlainFactors
+    setup: BPMFSetup
 
-    def __init__(self, setup: GibbsSetup, key: int, probes: Probes, engine: Threads) -> None:
+    def __init__(self, setup: BPMFSetup, key: int, probes: Probes, engine: Threads) -> None:
         data, model = setup.data, setup.model
         counts = data.row_counts(), data.col_counts()
         x = _start(setup, key)
@@ -145,24 +143,6 @@ class GibbsChain(Chain):
             for which in (W, H):
                 self._draw_rows(which)
             self._draw_hyper(self.iteration)
-
-    def state(self) -> State:
-        """Return all that the chain needs to go on bit for bit from here."""
-        return {
-            "W": self.factors.factor(W),
-            "H": self.factors.factor(H),
-            **{f"hyper/{name}": value for name, value in vars(self.hyper).items()},
-            "iteration": self.iteration,
-        }
-
-    def set_state(self, state: State) -> None:
-        """Go on from a state that `state` returned."""
-        self.factors.set_factor(W, state["W"])
-        self.factors.set_factor(H, state["H"])
-        self.hyper = Hyper.from_dict({name: state[f"hyper/{name}"] for name in vars(self.hyper)})
-        self.iteration = int(state["iteration"])
-        self._sums = None
-        self._apply_hyper()
 
     def _draw_rows(self, which: int) -> None:
         x, other = self.factors.x[which], self.factors.x[1 - which]
@@ -194,7 +174,7 @@ class GibbsChain(Chain):
         return total
 
 
-def _start(setup: GibbsSetup, key: int) -> list[NDArray[Any]]:
+def _start(setup: BPMFSetup, key: int) -> list[NDArray[Any]]:
     """Return factors of the size of their priors; biases at their means, what does not move at 1."""
     model, start = setup.model, setup.start
     rng = np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64), counter=[0, 0, 0, 1]))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..data import Observations
 from ..engines.threads import H, Threads, W
+from ..errors import ModelError
 from ..models import DispersionMove, FactorModel, FactorStats, Hyper, Moments, RowNormal
 from ..models import hyper as hyperparameters
 from ..probes import Probes
@@ -105,6 +106,12 @@ class Setup(ABC):
     def describe(self) -> dict[str, Any]:
         """Return what was chosen for this run, fit for JSON."""
         return {}
+
+
+def check_dtype(dtype: object) -> None:
+    """Refuse numbers that the factors cannot be kept in."""
+    if dtype not in ("float32", "float64"):
+        raise ModelError(f'dtype must be "float32" or "float64", got {dtype!r}')
 
 
 def scale_of(data: Observations, model: FactorModel) -> tuple[float, Moments, Hyper]:

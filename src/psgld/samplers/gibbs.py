@@ -19,10 +19,10 @@ from .. import _core
 from ..data import Observations
 from ..engines.threads import H, Threads, W
 from ..errors import DataError, ModelError
-from ..models import Exponential, FactorModel, GammaPrior, Hyper
+from ..models import Exponential, FactorModel, GammaPrior
 from ..probes import Probes
-from .chain import Chain, Setup, State, scale_of
-from .plain import PlainFactors
+from .chain import Setup, check_dtype, scale_of
+from .plain import PlainChain, PlainFactors
 
 _MOST = 2**31 - 1
 """The sums of s are 32-bit integers."""
@@ -56,8 +56,7 @@ class Gibbs:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("float32", "float64"):
-            raise ModelError(f'dtype must be "float32" or "float64", got {self.dtype!r}')
+        check_dtype(self.dtype)
 
     def cycle(self, data: Observations) -> int:
         """Return 1: a sweep reads every entry."""
@@ -99,11 +98,10 @@ class GibbsSetup(Setup):
 
 
 @final
-class GibbsChain(Chain):
+class GibbsChain(PlainChain):
     """Factors that are drawn anew in every sweep."""
 
     setup: GibbsSetup
-    factors: PlainFactors
 
     def __init__(self, setup: GibbsSetup, key: int, probes: Probes, engine: Threads) -> None:
         super().__init__(setup, key, _start(setup, key), probes)
@@ -127,24 +125,6 @@ class GibbsChain(Chain):
             self.iteration += m
             n -= m
             self._draw_hyper(self.iteration)
-
-    def state(self) -> State:
-        """Return all that the chain needs to go on bit for bit from here."""
-        return {
-            "W": self.factors.factor(W),
-            "H": self.factors.factor(H),
-            "iteration": self.iteration,
-            **{f"hyper/{name}": value for name, value in vars(self.hyper).items()},
-        }
-
-    def set_state(self, state: State) -> None:
-        """Go on from a state that `state` returned."""
-        self.factors.set_factor(W, state["W"])
-        self.factors.set_factor(H, state["H"])
-        self.iteration = int(state["iteration"])
-        self.hyper = Hyper.from_dict({name: state[f"hyper/{name}"] for name in vars(self.hyper)})
-        self._sums = None
-        self._apply_hyper()
 
 
 def _start(setup: GibbsSetup, key: int) -> PlainFactors:

@@ -260,6 +260,7 @@ class LangevinChain(Chain):
     def _squared_residuals(self) -> float:
         # Draws do not visit every entry, nor does a chain that stays with a shard.
         if self.setup.subsample is not None or isinstance(self.setup.schedule, Hopping):
+            assert isinstance(self.factors, ThreadedChain)  # samplers that draw entries are refused on MPI
             return self.factors.fresh_squared_residuals()
         return self.factors.squared_residuals()
 

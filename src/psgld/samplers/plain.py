@@ -1,4 +1,4 @@
-"""Factors that are plain NumPy arrays, for samplers that have no blocks to place (`Factors` in `chain.py`)."""
+"""Factors that are plain NumPy arrays, and their chain, for samplers that have no blocks to place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..models import Tweedie
+from ..engines.threads import H, W
+from ..models import Hyper, Tweedie
+from .chain import Chain, State
 
 
 @final
@@ -81,3 +83,27 @@ def _sums(x: NDArray[Any], count: NDArray[Any]) -> NDArray[np.float64]:
     square = x * x
     # einsum adds in a fixed order; a matrix product may not.
     return np.array([x.sum(axis=0), square.sum(axis=0), np.einsum("i,ik->k", count.astype(float), square)])
+
+
+class PlainChain(Chain):
+    """A chain whose state is its factors, its hyperparameters and its iteration."""
+
+    factors: PlainFactors
+
+    def state(self) -> State:
+        """Return all that the chain needs to go on bit for bit from here."""
+        return {
+            "W": self.factors.factor(W),
+            "H": self.factors.factor(H),
+            **{f"hyper/{name}": value for name, value in vars(self.hyper).items()},
+            "iteration": self.iteration,
+        }
+
+    def set_state(self, state: State) -> None:
+        """Go on from a state that `state` returned."""
+        self.factors.set_factor(W, state["W"])
+        self.factors.set_factor(H, state["H"])
+        self.hyper = Hyper.from_dict({name: state[f"hyper/{name}"] for name in vars(self.hyper)})
+        self.iteration = int(state["iteration"])
+        self._sums = None
+        self._apply_hyper()
