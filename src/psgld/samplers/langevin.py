@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engines import Blocks, Engine
-from ..engines.threads import SCORE, Grid, H, W
+from ..engines.threads import SCORE, Grid, H, ThreadedChain, W
 from ..errors import SamplingError
 from ..metrics import Metric
 from ..models import Hyper, Tweedie
