@@ -15,21 +15,38 @@ constexpr int kTileRows = 8;  // 8 x 2 accumulators of 32 registers
 constexpr int kTileRows = 4;  // 4 x 2 of 16
 #endif
 
+// The row pointers of a plain A are moved on every few steps: an index register would split each
+// multiplication with a broadcast operand in two.
 template <class T, int Columns, bool transposed>
 [[gnu::always_inline]] inline void gemm_tile(const T* a, ptrdiff_t lda, const T* b, ptrdiff_t ldb, int n,
                                              Vec<T> (&acc)[kTileRows][Columns]) {
+  constexpr int kSteps = 4;
   const T* row[kTileRows];
   for (int r = 0; r < kTileRows; ++r) row[r] = transposed ? a + r : a + r * lda;
-  for (int k = 0; k < n; ++k) {
+  auto add = [&](int k) __attribute__((always_inline)) {
     Vec<T> y[Columns];
-    for (int c = 0; c < Columns; ++c) y[c] = load(b + k * ldb + c * kLanes<T>);
+    for (int c = 0; c < Columns; ++c) y[c] = load(b + c * kLanes<T>);
+    b += ldb;
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) {
-      const Vec<T> x = splat(transposed ? a[k * lda + r] : row[r][k]);
+      const Vec<T> x = splat(transposed ? a[r] : row[r][k]);
 #pragma GCC unroll 2
       for (int c = 0; c < Columns; ++c) acc[r][c] += x * y[c];
     }
+    if (transposed) a += lda;
+  };
+  int k = 0;
+  for (; k + kSteps <= n; k += kSteps) {
+#pragma GCC unroll 4
+    for (int step = 0; step < kSteps; ++step) add(step);
+    if (!transposed)
+#pragma GCC unroll 8
+      for (int r = 0; r < kTileRows; ++r) {
+        row[r] += kSteps;
+        asm("" : "+r"(row[r]));  // or the compiler makes it an index again
+      }
   }
+  for (int rest = 0; k < n; ++k, ++rest) add(rest);
 }
 
 // C (rows x width) = or += A B or A' B, summed over n; rows a multiple of kTileRows, width of the vector.
@@ -37,7 +54,7 @@ template <bool transposed, class T>
 inline void gemm(const T* a, ptrdiff_t lda, const T* b, ptrdiff_t ldb, int n, T* c, ptrdiff_t ldc, int rows,
                  int width, bool add) {
   constexpr int L = kLanes<T>;
-  auto tile = [&]<int Columns>(int r, int j) {
+  auto tile = [=]<int Columns>(int r, int j) __attribute__((always_inline)) {
     Vec<T> acc[kTileRows][Columns];
 #pragma GCC unroll 8
     for (int i = 0; i < kTileRows; ++i)

@@ -39,11 +39,11 @@ def philox(counter: tuple[Words, Words, Words, Words], key: int) -> tuple[Words,
 def box_muller(a: Words, b: Words) -> tuple[Array, Array]:
     """Return two normals ±sqrt(-2 ln u) (cos ω, sin ω) from two words.
 
-    31 bits of the first are u, rounded to float32 as in the core; of the second, one is the sign, 31 are ω.
+    The first, made odd, is a sign and u, rounded to float32 as in the core; the second is ω.
     """
-    u = (a >> np.uint64(1)).astype(np.float32) * np.float32(2.0**-31) + np.float32(2.0**-32)
-    r = np.sqrt(-2.0 * np.log(u.astype(np.float64))) * np.where(b >> np.uint64(31), -1.0, 1.0)
-    omega = (b << np.uint64(1)).astype(np.uint32).view(np.int32) * (np.pi / 2.0**32)
+    odd, angle = ((word & _LOW).astype(np.uint32).view(np.int32) for word in (a | np.uint64(1), b))
+    u = np.abs(odd.astype(np.float32)).astype(np.float64) / 2.0**31
+    r, omega = np.sqrt(-2.0 * np.log(u)) * np.sign(odd), angle * (np.pi / 2.0**32)
     return r * np.cos(omega), r * np.sin(omega)
 
 
