@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 namespace psgld {
 
@@ -249,6 +251,42 @@ void Chain<T>::strip_sums(const Side<T>& side, const Factor<T>& factor, int stri
   const size_t first = side.first[strip];
   kernels<T>().column_sums(factor.x.data() + first * stride, side.counts.data() + first, side.rows[strip],
                            stride, components, out, out + components, out + 2 * components);
+}
+
+template <class T>
+void Chain<T>::sums(Pool& pool, double* out) const {
+  const size_t width = 3 * static_cast<size_t>(components), threads = pool.size();
+  const size_t strips[] = {grid.outer.rows.size(), grid.inner.rows.size()};
+  std::vector<double> table((strips[0] + strips[1]) * width);  // the outer strips, then the inner ones
+  pool.run([&](size_t id) {
+    for (size_t b = strips[0] * id / threads; b < strips[0] * (id + 1) / threads; ++b)
+      strip_sums(grid.outer, outer, static_cast<int>(b), &table[b * width]);
+    for (size_t c = strips[1] * id / threads; c < strips[1] * (id + 1) / threads; ++c)
+      strip_sums(grid.inner, inner, static_cast<int>(c), &table[(strips[0] + c) * width]);
+  });
+  std::fill_n(out, 2 * width, 0.0);
+  for (size_t s = 0; s < strips[0] + strips[1]; ++s) {
+    double* total = out + (s < strips[0] ? outer : inner).tag * width;
+    for (size_t k = 0; k < width; ++k) total[k] += table[s * width + k];
+  }
+}
+
+template <class T>
+double Chain<T>::log_kernel_at(Pool& pool, std::span<const int64_t> rows, std::span<const int64_t> columns,
+                               std::span<const T> values) const {
+  constexpr size_t run = kKernelRun;
+  const Factor<T>&w = outer.tag == 0 ? outer : inner, &h = outer.tag == 0 ? inner : outer;
+  std::vector<double> totals((values.size() + run - 1) / run);
+  pool.run([&](int id) {
+    T mu[run];
+    for (size_t q = id; q < totals.size(); q += pool.size()) {
+      const size_t first = q * run, n = std::min(run, values.size() - first);
+      kernels<T>().dots(w.x.data(), stride, h.x.data(), stride, components, rows.data() + first,
+                        columns.data() + first, static_cast<int64_t>(n), mu);
+      totals[q] = kernels<T>().log_kernel(likelihood, values.data() + first, mu, static_cast<int64_t>(n));
+    }
+  });
+  return std::accumulate(totals.begin(), totals.end(), 0.0);
 }
 
 template <class T>

@@ -70,6 +70,13 @@ class Chain {
   // Column sums of x, x^2 and count x^2 of a strip: (3, components).
   void strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const;
 
+  // The column sums of both factors, added up strip by strip: (2; x, x^2, count x^2; components), W first.
+  void sums(Pool& pool, double* out) const;
+
+  // Sum of log p(v | mu), without its normaliser and times phi, at pairs of positions in W and H.
+  double log_kernel_at(Pool& pool, std::span<const int64_t> rows, std::span<const int64_t> columns,
+                       std::span<const T> values) const;
+
   // Sum of x x' over the rows of a strip: (components, components), added to `out`.
   void strip_gram(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const;
 

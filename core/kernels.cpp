@@ -2,6 +2,7 @@
 #include "kernels.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "dense_block.hpp"
 #include "normal_rows.hpp"
@@ -166,7 +167,8 @@ void dots(const T* x, int64_t x_stride, const T* y, int64_t y_stride, int compon
 template <class T>
 double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* mu, int64_t n) {
   constexpr int L = kLanes<T>;
-  double total = 0;
+  static_assert(kKernelRun % L == 0);
+  double total = 0, run = 0;
   with_family(likelihood, [&](auto family) {
     for (int64_t q = 0; q < n; q += L) {
       const int lanes = n - q < L ? static_cast<int>(n - q) : L;
@@ -174,7 +176,8 @@ double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* mu, int6
       std::memcpy(&value, v + q, sizeof(T) * lanes);
       std::memcpy(&m, mu + q, sizeof(T) * lanes);
       Vec<T> k = family.kernel(value, guarded(likelihood, m));
-      for (int l = 0; l < lanes; ++l) total += k[l];
+      for (int l = 0; l < lanes; ++l) run += k[l];
+      if ((q + L) % kKernelRun == 0 || q + L >= n) total += std::exchange(run, 0.0);
     }
   });
   return total;

@@ -15,6 +15,7 @@ constexpr int kRowTile = 16;        // strips are padded to a multiple of this m
 constexpr int kPanelRows = 32;      // dense blocks are worked through in panels of this size,
 constexpr int kPanelColumns = 128;  // so that the scores of a panel stay in the first-level cache
 constexpr int kBatch = 64;          // sparse entries worked on together
+constexpr int kKernelRun = 128;     // log likelihoods summed by themselves, whoever does it
 
 // Members of the Tweedie family with a shortcut for powers of mu; Power serves every other beta.
 enum class Family : int { poisson, gaussian, gamma, inverse_gaussian, half, power };

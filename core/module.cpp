@@ -1,5 +1,8 @@
 // The Python face of the core: exactly typed arrays in and out, no guessing. `_core.pyi` says what is here.
 #include <nanobind/nanobind.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
@@ -44,10 +47,29 @@ void require(bool ok, const char* what) {
   if (!ok) throw std::invalid_argument(what);
 }
 
+void require_places(const In<int64_t>& rows, const In<int64_t>& columns) {
+  require(rows.shape(0) == columns.shape(0), "as many rows as columns");
+  for (size_t q = 0; q < rows.shape(0); ++q)
+    require(rows.data()[q] >= 0 && columns.data()[q] >= 0, "no such place");
+}
+
 template <class T>
 void copy_vector(const Aligned<T>& to, const In<double>& from, int components) {
   require(static_cast<int>(from.shape(0)) == components, "expected one value a component");
   for (int k = 0; k < components; ++k) to[k] = static_cast<T>(from.data()[k]);
+}
+
+// Copies past the caches, where the processor can: nobody reads it soon.
+template <class T>
+void stream(const T* from, size_t n, T* to) {
+#if defined(__x86_64__)
+  if (reinterpret_cast<uintptr_t>(to) % 16 == 0 && n * sizeof(T) % 16 == 0) {
+    for (size_t q = 0; q < n; q += 16 / sizeof(T))
+      _mm_stream_ps(reinterpret_cast<float*>(to + q), _mm_loadu_ps(reinterpret_cast<const float*>(from + q)));
+    return;
+  }
+#endif
+  std::copy_n(from, n, to);
 }
 
 // A chain as Python holds it: the factors are addressed as 0 = W and 1 = H, whichever is outer.
@@ -63,13 +85,12 @@ struct BoundChain : Chain<T> {
   const Side<T>& side(int which) { return (which == 0) != swapped ? this->grid.outer : this->grid.inner; }
 
   // Rows in their original order; the first `width` components.
-  void gather(int which, const Aligned<T>& from, T* out, size_t width, int first_strip = 0, int every = 1) {
+  // Of the rows in their original order, the part-th of n parts. Written one after the other: it is `out`
+  // that is in no cache.
+  void gather(int which, const Aligned<T>& from, T* out, size_t width, size_t part = 0, size_t n = 1) {
     const Side<T>& s = side(which);
-    for (size_t b = first_strip; b < s.rows.size(); b += every)
-      for (int r = 0; r < s.rows[b]; ++r) {
-        const size_t at = s.first[b] + r;
-        std::copy_n(from.data() + at * this->stride, width, out + s.ids[at] * width);
-      }
+    for (size_t i = s.size() * part / n; i < s.size() * (part + 1) / n; ++i)
+      if (s.here(i)) stream(from.data() + s.position(i) * this->stride, width, out + i * width);
   }
   void scatter(int which, const Aligned<T>& to, const T* from) {
     const Side<T>& s = side(which);
@@ -291,6 +312,13 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              c.residuals(saved).assign(residuals.data(), residuals.data() + residuals.shape(0));
            })
       .def("fresh_squares", &C::fresh_squares, nb::call_guard<nb::gil_scoped_release>())
+      .def("sums",
+           [](C& c, Pool& pool) {  // (W and H; x, x^2 and count x^2; components)
+             auto out = make_array<double>({2, 3, static_cast<size_t>(c.components)});
+             nb::gil_scoped_release release;
+             c.sums(pool, out.data());
+             return out;
+           })
       .def("strip_sums",
            [](C& c, int which, In<int64_t> strips) {  // (strips; x, x^2 and count x^2; components)
              const size_t width = c.components;
@@ -328,7 +356,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              const Aligned<T>& from = c.array(which, name);
              nb::gil_scoped_release release;
              // Most of the time goes to the pages of a new array, which the threads fetch side by side.
-             const int n = out.size() < (1u << 17) ? 1 : pool.size();
+             const int n = out.size() < (1u << 14) ? 1 : pool.size();
              auto part = [&](int id) {
                if (id < n) c.gather(which, from, out.data(), out.shape(1), id, n);
              };
@@ -365,9 +393,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("mu",
            [](C& c, In<int64_t> rows, In<int64_t> columns) {  // positions
-             require(rows.shape(0) == columns.shape(0), "as many rows as columns");
-             for (size_t q = 0; q < rows.shape(0); ++q)
-               require(rows.data()[q] >= 0 && columns.data()[q] >= 0, "no such place");
+             require_places(rows, columns);
              auto out = make_array<T>({rows.shape(0)});
              nb::gil_scoped_release release;
              kernels<T>().dots(c.factor(0).x.data(), c.stride, c.factor(1).x.data(), c.stride, c.components,
@@ -380,6 +406,13 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              nb::gil_scoped_release release;
              return kernels<T>().log_kernel(c.likelihood, v.data(), mu.data(),
                                             static_cast<int64_t>(v.shape(0)));
+           })
+      .def("log_kernel_at",
+           [](C& c, Pool& pool, In<int64_t> rows, In<int64_t> columns, In<T> v) {  // positions
+             require_places(rows, columns);
+             require(v.shape(0) == rows.shape(0), "as many values as places");
+             nb::gil_scoped_release release;
+             return c.log_kernel_at(pool, span(rows), span(columns), span(v));
            })
       .def("save", &C::save)
       .def("restore", &C::restore);

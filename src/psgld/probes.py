@@ -80,5 +80,5 @@ class PlacedProbes:
         """Return (N / M) Σ log p(v | μ, φ) over the probe entries."""
         if self._normaliser is None or self._normaliser[0] != phi:
             self._normaliser = phi, float(np.sum(likelihood.log_normaliser(self.values, phi)))
-        kernel: float = self._factors.log_kernel(self._core_values, self.means())
+        kernel: float = self._factors.log_kernel(self._rows, self._cols, self._core_values)
         return self._scale * (kernel / phi + self._normaliser[1])

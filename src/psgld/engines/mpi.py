@@ -267,9 +267,9 @@ class MpiChain:
         mu[mine] = self.core.mu(rows[mine], cols[mine])
         return self._total(mu)
 
-    def log_kernel(self, values: NDArray[Any], mu: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ."""
-        return self.core.log_kernel(values, mu)
+    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
+        return self.core.log_kernel(values, self.mu(rows, cols))
 
     # -- reading and writing -----------------------------------------------------------------------------
 

@@ -228,9 +228,7 @@ class ThreadedChain:
 
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
-        strips = np.arange(self.grid.blocks)
-        tables = [self.core.strip_sums(which, strips) for which in (W, H)]
-        return np.stack([_core.add_rows(table).reshape(3, self.components) for table in tables])
+        return self.core.sums(self._pool)
 
     def gram(self, which: int) -> NDArray[np.float64]:
         """Return Σxxᵀ over the rows of a factor, (K, K), in a fixed order of the strips."""
@@ -311,6 +309,6 @@ class ThreadedChain:
         """Return Σ_k w_ik h_kj at pairs of places."""
         return self.core.mu(rows, cols)
 
-    def log_kernel(self, values: NDArray[Any], mu: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ."""
-        return self.core.log_kernel(values, mu)
+    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
+        return self.core.log_kernel_at(self._pool, rows, cols, values)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,14 +64,22 @@ class Factors(Protocol):
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
         """Return Σ_k w_ik h_kj at pairs of places."""
 
-    def log_kernel(self, values: NDArray[Any], mu: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ."""
+    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
 
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
 
     def gram(self, which: int) -> NDArray[np.float64]:
         """Return Σxxᵀ over the rows of a factor, (K, K)."""
+
+
+class _LogPrior(NamedTuple):
+    """Log p(W, H) = constant + Σ inverse Σlog x + weights · (Σx, Σx², Σ count x²), the latter (2, 3, K) of W and H."""
+
+    constant: float
+    inverse: tuple[float, ...]
+    weights: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +145,7 @@ class Chain(ABC):
         self.probes = probes.placed(factors, setup.shift)
         self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30
         self._sums: NDArray[np.float64] | None = None  # of the present state
-        self._log_prior: list[tuple[float, float, NDArray[np.float64], NDArray[np.float64]]] = []
+        self._log_prior = _LogPrior(0.0, (0.0, 0.0), np.zeros(0))
         self._dispersion = self._dispersion_move()
 
     # -- moving ------------------------------------------------------------------------------------------
@@ -184,9 +192,9 @@ class Chain(ABC):
         for whole rows that are normal -Σ_{k≠l} Λ_kl Σx_k x_l / 2.
         """
         total = self.probes.log_likelihood(self.setup.model.likelihood, self.hyper.phi)
-        for which, (constant, inverse, linear, quadratic) in enumerate(self._log_prior):
-            sums, squares = self.sums()[which, :2]
-            total += constant + float(linear @ sums) - 0.5 * float(quadratic @ squares)
+        prior = self._log_prior
+        total += prior.constant + float(np.vdot(prior.weights, self.sums()))
+        for which, inverse in enumerate(prior.inverse):
             if inverse:
                 x = np.maximum(self.factors.factor(which).astype(np.float64), 1e-300)
                 total += inverse * float(np.log(x).sum())
@@ -207,18 +215,20 @@ class Chain(ABC):
 
     def _apply_hyper(self) -> None:
         """Take in the present hyperparameters."""
-        self._log_prior = []
+        constant, inverses, weights = 0.0, [], []
         for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
             prior, rate, free = self._side(which)
             normal, count = self._normal(which), self.setup.data.shape[which]
             if normal is not None:
-                constant = normal.log_constant(count, free)
+                constant += normal.log_constant(count, free)
             else:
                 nothing = np.zeros(free.sum())
-                constant = prior.log_density_from_sums(
+                constant += prior.log_density_from_sums(
                     count, nothing, nothing, rate[free], self._prior_means()[which][free], sum_log=nothing
                 )
-            self._log_prior.append((constant, inverse, linear * free, quadratic * free))
+            inverses.append(inverse)
+            weights.append([linear * free, -0.5 * quadratic * free, 0.0 * free])
+        self._log_prior = _LogPrior(constant, tuple(inverses), np.array(weights))
 
     def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
         """Return inverse, linear and quadratic of the scores of both priors, but for what couples components."""

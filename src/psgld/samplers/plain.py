@@ -62,8 +62,9 @@ class PlainFactors:
         _core.dots(*self.x, np.ascontiguousarray(rows), np.ascontiguousarray(cols), out)
         return out
 
-    def log_kernel(self, values: NDArray[Any], mu: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ."""
+    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of rows and columns."""
+        mu = self.mu(rows, cols)
         return float(np.sum(self._likelihood.kernel(values, np.maximum(mu, self._floor, dtype=np.float64))))
 
     def sums(self) -> NDArray[np.float64]:
