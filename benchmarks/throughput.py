@@ -93,16 +93,12 @@ def _size(n: int, settings: Settings) -> Iterator[Row]:
 def _paper(n: int, settings: Settings) -> Iterator[Row]:
     """The paper's comparison: its sampler, first order and with D = 1, against the exact one, one iteration each."""
     data, model = problems.dense(n, psgld.Poisson()), problems.fixed(problems.RANK, psgld.Poisson())
-    seconds = {}
-    for name, sampler, iterations in (
-        ("PSGLD", problems.paper(problems.blocks(settings)), settings.choose(10_000, 20)),
-        ("Gibbs", psgld.Gibbs(), settings.choose(40, 2)),
-    ):
+    cases, iterations = {}, {"PSGLD": settings.choose(10_000, 20), "Gibbs": settings.choose(40, 2)}
+    for name, sampler in (("PSGLD", problems.paper(problems.blocks(settings))), ("Gibbs", psgld.Gibbs())):
         chain = sampler.prepare(data, model, psgld.Threads(), 0).chain(0, Probes.of(data, 0))
-        chain.advance(iterations // 20 + 1)
-        before = time.perf_counter()
-        chain.advance(iterations)
-        seconds[name] = (time.perf_counter() - before) / iterations
+        chain.advance(iterations[name] // 20 + 1)
+        cases[name] = timed(partial(chain.advance, iterations[name]))
+    seconds = {name: t / iterations[name] for name, t in in_turns(cases, settings.choose(5, 1)).items()}
     yield Row(
         f"{n}²: 10,000 Gibbs sweeps / 10,000 PSGLD samples",
         seconds["Gibbs"] / seconds["PSGLD"],
