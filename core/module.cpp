@@ -199,6 +199,16 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
     return out;
   });
 
+  grid.def("slot_parts", [](const G& g) {  // of the squared residuals of each chunk: the part of its block
+    auto out = make_array<int64_t>({static_cast<size_t>(g.chunk_slots)});
+    for (int p = 0; p < g.parts; ++p)
+      for (const Chunk& chunk : g.chunks[p]) {
+        const int block = chunk.outer_strip * g.parts + g.inner_strip(chunk.outer_strip, p);
+        out.data()[g.chunk_slot[block] + chunk.number] = p;
+      }
+    return out;
+  });
+
   nb::class_<C>(m, chain_name)
       .def(
           "__init__",

@@ -13,7 +13,8 @@ import numpy as np
 from test_threads import counts
 
 import psgld
-from psgld import PSGLD, FactorModel, Observations
+from psgld import DSGLD, PSGLD, FactorModel, Observations
+from psgld.engines import ranks
 from psgld.engines.threads import H, W
 from psgld.probes import Probes
 from psgld.samplers import langevin
@@ -68,14 +69,49 @@ CASES = {  # data, model, settings of the sampler
         {"schedule": psgld.Proportional()},
     ),
     "diverging": lambda: (ratings(150, 100), FactorModel(4, "gaussian"), {"step_size": 3.0}),
+    "dsgd": lambda: (ratings(150, 100), FactorModel(4, "gaussian", bias=True), {"sampler": psgld.DSGD}),
+    "dsgd-counts": lambda: (
+        coo(counts(70, 120, 0.2), "zero"),
+        FactorModel(3, "poisson"),
+        {"sampler": psgld.DSGD, "schedule": psgld.Reshuffled()},
+    ),
+    "hops": lambda: (counts(90, 60), FactorModel(3, "poisson"), {"sampler": DSGLD, "exchange": 2}),
+    "hops-ratings": lambda: (
+        ratings(150, 100),
+        FactorModel(4, "gaussian", bias=True),
+        {"sampler": DSGLD, "exchange": 3},
+    ),
+    "hops-wide": lambda: (
+        coo(counts(70, 120, 0.4)),
+        FactorModel(3, "poisson"),
+        {"sampler": DSGLD, "exchange": 1, "size": 0.2, "dtype": "float64"},
+    ),
+    "hops-gamma": lambda: (
+        positive(),
+        FactorModel(2, "gamma", psgld.GammaPrior(0.8)),
+        {"sampler": DSGLD, "exchange": 4, "metric": "identity", "step_size": 1e-5},
+    ),
+    "hops-diverging": lambda: (
+        ratings(150, 100),
+        FactorModel(4, "gaussian"),
+        {"sampler": DSGLD, "step_size": 3.0},
+    ),
 }
+
+
+def sampler_of(blocks, settings):
+    """Return PSGLD, or the sampler that the settings of a case name, with that many strips or workers."""
+    settings = dict(settings)
+    make = settings.pop("sampler", PSGLD)
+    return make(**{"workers" if make is DSGLD else "blocks": blocks}, **settings)
 
 
 def draw(case, blocks, engine, **changes):
     V, model, settings = CASES[case]()
     plan = {"draws": 3, "tune": 9, "thin": 5, "chains": 2, "seed": 5, "progress": False, **changes}
     track = [0, 3, 7, 20], [1, 0, 9, 30]
-    return psgld.sample(V, model, sampler=PSGLD(blocks, **settings), engine=engine, track=track, **plan)
+    sampler = sampler_of(blocks, settings)
+    return psgld.sample(V, model, sampler=sampler, engine=engine, track=track, **plan)
 
 
 def record(post):
@@ -108,7 +144,7 @@ def compare(out, cases, blocks, threads):
 def chain_of(case, blocks, engine, key=7):
     V, model, settings = CASES[case]()
     data = psgld.observations(V)
-    setup = PSGLD(blocks, **settings).prepare(data, model, engine, tune=40)
+    setup = sampler_of(blocks, settings).prepare(data, model, engine, tune=40)
     return setup.chain(key, Probes.of(data, 10_000), engine)
 
 
@@ -128,8 +164,26 @@ def count_bytes(out):
         np.savez(f"{out}/{case}-{engine.rank}.npz", sent=sent, rows=strips)
 
 
-def _iteration(setup, done):
-    parts, scales = setup.schedule.parts(done + 1, 1, setup.grid.part_sizes, 0)
+def count_hops(out):
+    """Write what all ranks together sent in each iteration of a chain of DSGLD, and its parts."""
+    engine = psgld.MPI(1)
+    chain = chain_of("hops", 6, engine)
+    chain.advance(12)
+    sent, parts = [], [chain.next_part()]
+    for _ in range(18):
+        before = chain.factors.sent["hops"]
+        chain.factors.advance(chain.iteration + 1, *_iteration(chain.setup, chain.iteration, chain.key))
+        chain.iteration += 1
+        sent.append(chain.factors.sent["hops"] - before)
+        parts.append(chain.next_part())
+    sent = [sum(ranks.everyones_number(int(n))) for n in sent]
+    size = sum(chain.factors.core.array(which, "x").nbytes for which in (W, H))
+    if engine.rank == 0:
+        np.savez(f"{out}/hops.npz", sent=sent, parts=parts, size=size)
+
+
+def _iteration(setup, done, key=0):
+    parts, scales = setup.schedule.parts(done + 1, 1, setup.grid.part_sizes, key)
     return parts, np.full(1, 1e-9), scales
 
 
@@ -203,6 +257,7 @@ def interrupted(out):
 COMMANDS = {
     "compare": compare,
     "bytes": count_bytes,
+    "hops": count_hops,
     "states": states,
     "fail": fail,
     "interrupted": interrupted,

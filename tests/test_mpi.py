@@ -105,6 +105,12 @@ RUNS = [  # ranks, strips, cases: m = 1, 2, 4 strips a rank, and ranks that do n
     (3, "4,7", "dense,zeros,gamma", 1),
     (4, "4,8,16", "dense,wide,identity-momentum", 1),
     (4, "6", "sparse,ratings,gamma,diverging", 1),
+    (2, "4", "dsgd,dsgd-counts", 2),
+    (3, "5", "dsgd,dsgd-counts", 1),
+    (1, "4", "hops", 2),
+    (2, "2,4", "hops,hops-ratings,hops-wide", 1),
+    (3, "4", "hops,hops-ratings,hops-wide,hops-gamma,hops-diverging", 1),
+    (4, "4", "hops-ratings,hops-wide", 1),
 ]
 
 
@@ -116,7 +122,7 @@ def test_same_bits_as_threads(ranks, blocks, cases, threads, tmp_path):
         for b in map(int, blocks.split(",")):
             expected = record(draw(case, b, Threads(2)))
             assert np.ptp(expected["draws/W"], axis=1).min() > 0  # it moves
-            assert (expected["divergences"] > 0) == (case == "diverging")
+            assert (expected["divergences"] > 0) == case.endswith("diverging")
             with np.load(tmp_path / f"{case}-{b}.npz") as found:
                 assert set(found.files) == set(expected)
                 for name in expected:
@@ -152,9 +158,23 @@ def test_one_strip_a_message(ranks, tmp_path):
 
 
 @needs_mpi
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_chain_of_dsgld_takes_all_of_W_and_H_along(ranks, tmp_path):
+    """All of W and H are sent whenever the next shard is another rank's, and else nothing."""
+    mpiexec(ranks, "hops", tmp_path)
+    with np.load(tmp_path / "hops.npz") as found:
+        sent, size, where = found["sent"], int(found["size"]), found["parts"] * ranks // 6
+    assert size >= (90 + 60) * 16 * 4
+    # The first iteration after a refresh of the metric, which every rank took part in, finds the factors everywhere.
+    moved = [False, *(where[1:-1] != where[:-2])]
+    assert sum(moved) >= ranks
+    assert sent.tolist() == [size * m for m in moved]
+
+
+@needs_mpi
 def test_states_of_any_number_of_ranks(tmp_path):
     """A state from threads goes on under MPI, one from MPI goes on under threads and other numbers of ranks."""
-    cases = ("ratings", "zeros", "identity-momentum", "gamma")
+    cases = ("ratings", "zeros", "identity-momentum", "gamma", "dsgd", "hops", "hops-ratings")
     for case in cases:
         chain = chain_of(case, BLOCKS, Threads(2))
         chain.advance(14)

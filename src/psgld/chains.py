@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, final
 
+from .abreast import Abreast
 from .engines import Engine, Threads
 from .interrupt import Interrupt
 from .probes import Probes
@@ -48,7 +49,13 @@ def run_all(
         def one(number: int) -> None:
             if not _asked(interrupt, engine):
                 recorders[number] = recorder = _start(work, number, keys[number], own)
-                _finish(work, recorder, meter, interrupt, engine)
+                _finish(work, [recorder], meter, interrupt, engine)
+
+        def all_abreast() -> None:
+            if not _asked(interrupt, engine):
+                group = [_start(work, number, key, own) for number, key in enumerate(keys)]
+                recorders[:] = group
+                _finish(work, group, meter, interrupt, engine)
 
         def guarded(number: int) -> None:
             try:
@@ -61,6 +68,8 @@ def run_all(
             if side_by_side:
                 with ThreadPoolExecutor(engine.workers) as pool:
                     list(pool.map(guarded, range(len(keys))))
+            elif work.setup.stay is not None:
+                all_abreast()
             else:
                 for number in range(len(keys)):
                     one(number)
@@ -80,20 +89,27 @@ def _start(work: Work, number: int, key: int, engine: Engine) -> Recorder:
     return recorder
 
 
-def _finish(work: Work, recorder: Recorder, meter: Meter, interrupt: Interrupt, engine: Engine) -> None:
-    """Run a chain to the end of the plan, or until someone asks to stop."""
-    chain, saver = recorder.chain, work.saver
-    if chain.iteration:
-        meter.update(chain.iteration, recorder.lp, len(chain.divergences))
-    before = recorder.recorded
-    for n in run(chain, work.plan, recorder, engine.agree):
-        meter.update(n, recorder.lp, len(chain.divergences))
+def _finish(
+    work: Work, recorders: list[Recorder], meter: Meter, interrupt: Interrupt, engine: Engine
+) -> None:
+    """Run chains to the end of the plan, or until someone asks to stop; if they are several, abreast."""
+    saver, stay = work.saver, work.setup.stay
+    for chain in (recorder.chain for recorder in recorders):
+        if chain.iteration:
+            meter.update(chain.iteration, recorders[0].lp, len(chain.divergences))
+    before = [recorder.recorded for recorder in recorders]
+    together: Any = None if stay is None else Abreast(recorders, stay)
+    chain, record = (recorders[0].chain, recorders[0]) if together is None else (together, together)
+    for n in run(chain, work.plan, record, engine.agree):
+        meter.update(n * len(recorders), recorders[0].lp, sum(len(r.chain.divergences) for r in recorders))
         if _asked(interrupt, engine):
             break
-        if saver is not None and engine.agree(float(saver.due(recorder))):
+        for recorder in recorders:
+            if saver is not None and engine.agree(float(saver.due(recorder))):
+                saver.save(recorder)
+    for recorder, recorded in zip(recorders, before, strict=True):
+        if saver is not None and (recorder.recorded > recorded or interrupt.asked):
             saver.save(recorder)
-    if saver is not None and (recorder.recorded > before or interrupt.asked):
-        saver.save(recorder)
 
 
 def _asked(interrupt: Interrupt, engine: Engine) -> bool:

@@ -15,7 +15,7 @@ from .data import Observations
 from .engines import MPI, Engine
 from .errors import SamplingError
 from .run import Plan
-from .samplers import DSGD, PSGLD, Sampler
+from .samplers import DSGD, DSGLD, PSGLD, Sampler
 from .step_size import tabulate
 
 _P = ParamSpec("_P")
@@ -40,9 +40,11 @@ def for_ranks(sampler: Sampler, data: Observations, engine: Engine) -> Sampler:
     """Return the sampler with a strip for each rank at least, if the number of strips was left to us."""
     if not isinstance(engine, MPI):
         return sampler
+    if isinstance(sampler, DSGLD):
+        return sampler
     if not isinstance(sampler, PSGLD | DSGD):
         raise SamplingError(
-            f"{type(sampler).__name__} does not run on MPI(); PSGLD and DSGD do, or use Threads()"
+            f"{type(sampler).__name__} does not run on MPI(); PSGLD, DSGD and DSGLD do, or use Threads()"
         )
     if sampler.blocks is None and sampler.cycle(data) < engine.ranks:
         return replace(sampler, blocks=engine.ranks)

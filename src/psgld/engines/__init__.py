@@ -1,10 +1,11 @@
 """Engines: where the blocks live and who works on them. They contain no mathematics."""
 
+from .hopping import HoppingChain
 from .mpi import MPI, MpiChain
 from .threads import ThreadedChain, Threads
 
 Engine = Threads | MPI
-Blocks = ThreadedChain | MpiChain
+Blocks = ThreadedChain | MpiChain | HoppingChain
 """The factors of a chain on an engine."""
 
-__all__ = ["MPI", "Blocks", "Engine", "MpiChain", "ThreadedChain", "Threads"]
+__all__ = ["MPI", "Blocks", "Engine", "HoppingChain", "MpiChain", "ThreadedChain", "Threads"]

@@ -23,6 +23,7 @@ from ..data import Observations
 from ..errors import ModelError, SamplingError
 from ..partition import Strips
 from . import ranks
+from .hopping import HoppingChain
 from .ring import Move, Ring
 from .threads import (
     KEPT,
@@ -36,6 +37,7 @@ from .threads import (
     core_chain,
     core_grid,
     part_sizes,
+    whole_grid,
 )
 
 _ALL = np.empty((0, 0), np.int32)
@@ -111,15 +113,27 @@ class MPI:
                     )
 
     def grid(
-        self, data: Observations, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any]
+        self,
+        data: Observations,
+        rows: Strips,
+        cols: Strips,
+        shift: float,
+        dtype: np.dtype[Any],
+        hopping: bool = False,
     ) -> Grid:
-        """Cut V - shift into blocks, and keep those of the outer strips of this rank."""
+        """Cut V - shift into blocks, and keep those of the outer strips of this rank.
+
+        With `hopping` a rank works on whole parts, and whole chains hop between ranks.
+        """
         blocks, swapped, zeros = rows.number, columns_are_outer(data), data.absent == "zero"
         if blocks < self.ranks:
+            what, name = ("workers", "workers") if hopping else ("strips", "blocks")
             raise ModelError(
-                f"{self.ranks} ranks need at least as many strips, got blocks = {blocks}; choose blocks = {self.ranks} "
+                f"{self.ranks} ranks need at least as many {what}, got {name} = {blocks}; choose {name} = {self.ranks} "
                 "or more, or start fewer ranks"
             )
+        if hopping:
+            return self._one_by_one(lambda: whole_grid(data, rows, cols, shift, dtype, hopping))
         own = Ring(blocks, self.ranks, swapped).own(self.rank)
         core = core_grid(data, rows, cols, shift, dtype, own)
         if not zeros:
@@ -130,9 +144,21 @@ class MPI:
         sizes = part_sizes(entries.T if swapped else entries, rows, cols, zeros)
         return Grid(core, data.shape, blocks, swapped, zeros, sizes)
 
-    def chain(self, grid: Grid, components: int, family: int, beta: float, floor: float) -> MpiChain:
+    def chain(
+        self, grid: Grid, components: int, family: int, beta: float, floor: float
+    ) -> MpiChain | HoppingChain:
         """Place two factors of zeros on the ranks."""
-        return MpiChain(grid, components, family, beta, floor, self)
+        make = HoppingChain if grid.hopping else MpiChain
+        return make(grid, components, family, beta, floor, self)
+
+    def _one_by_one(self, make: Callable[[], Grid]) -> Grid:
+        """Return what every rank makes in its turn: blocks in a file are written by the first that wants them."""
+        made = None
+        for rank in range(self.ranks):
+            made = make() if rank == self.rank else made
+            self.any(False)
+        assert made is not None
+        return made
 
 
 @cache

@@ -55,6 +55,8 @@ class Grid:
     zeros: bool
     part_sizes: NDArray[np.int64]
     """Entries of each part."""
+    hopping: bool = False
+    """Parts belong to ranks, and whole chains go from one to the next; else strips do."""
 
     def cut_for_draws(self, share: float) -> NDArray[np.int64]:
         """Cut the work for iterations that draw a share of the entries; return what each chunk of each part holds."""
@@ -97,6 +99,20 @@ def core_grid(
         return make(np.ascontiguousarray(data.dense), swapped, shift, *sides)
     indptr, indices, values = data.csr
     return make(indptr, indices, values, swapped, data.absent == "zero", shift, *sides)
+
+
+def whole_grid(
+    data: Observations, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any], hopping: bool = False
+) -> Grid:
+    """Cut V - shift into blocks, all of them here."""
+    core, swapped, zeros = (
+        core_grid(data, rows, cols, shift, dtype),
+        columns_are_outer(data),
+        data.absent == "zero",
+    )
+    entries = core.entries().T if swapped else core.entries()
+    sizes = part_sizes(entries, rows, cols, zeros)
+    return Grid(core, data.shape, rows.number, swapped, zeros, sizes, hopping)
 
 
 def columns_are_outer(data: Observations) -> bool:
@@ -158,17 +174,16 @@ class Threads:
         return flag
 
     def grid(
-        self, data: Observations, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any]
+        self,
+        data: Observations,
+        rows: Strips,
+        cols: Strips,
+        shift: float,
+        dtype: np.dtype[Any],
+        hopping: bool = False,
     ) -> Grid:
-        """Cut V - shift into blocks."""
-        core, swapped, zeros = (
-            core_grid(data, rows, cols, shift, dtype),
-            columns_are_outer(data),
-            data.absent == "zero",
-        )
-        entries = core.entries().T if swapped else core.entries()
-        sizes = part_sizes(entries, rows, cols, zeros)
-        return Grid(core, data.shape, rows.number, swapped, zeros, sizes)
+        """Cut V - shift into blocks; on one machine chains need not hop."""
+        return whole_grid(data, rows, cols, shift, dtype)
 
     def chain(self, grid: Grid, components: int, family: int, beta: float, floor: float) -> ThreadedChain:
         """Place two factors of zeros on a grid."""

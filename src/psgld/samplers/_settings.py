@@ -14,7 +14,7 @@ from ..labels import Csr
 from ..metrics import METRICS, Metric, NonNegative, Problem, RealValued
 from ..models import FactorModel, Hyper
 from ..partition import Assigned, InOrder, Partition, Shuffled
-from ..schedule import Cyclic, Proportional, Reshuffled, Schedule
+from ..schedule import Cyclic, Hopping, Proportional, Reshuffled, Schedule
 from ..shards import Shards
 from ..step_size import Decay, StepSize, as_step_size
 from ..subsample import Subsample
@@ -127,7 +127,8 @@ def setup_of(
     shift, moments, start = scale_of(data, model)
     kept = data if draws is None else _without_gaps(data)
     rows, cols = partition.cut(kept, blocks)
-    grid = engine.grid(kept, rows, cols, shift, np.dtype(settings.dtype))
+    hopping = isinstance(schedule, Hopping)
+    grid = engine.grid(kept, rows, cols, shift, np.dtype(settings.dtype), hopping)
     subsample = None
     if draws is not None:
         share = draws / max(1.0, data.size / blocks)

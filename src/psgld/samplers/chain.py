@@ -98,6 +98,11 @@ class Setup(ABC):
     """What the workers of a cluster would send each other, in an iteration of a chain."""
 
     @property
+    def stay(self) -> int | None:
+        """The iterations that a chain stays on a rank, where whole chains hop from rank to rank; else None."""
+        return None
+
+    @property
     @abstractmethod
     def cycle(self) -> int:
         """The number of iterations in which every entry is read once, on average."""

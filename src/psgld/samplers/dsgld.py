@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from ..data import Observations
-from ..engines.threads import Threads
+from ..engines import Engine
 from ..errors import ModelError
 from ..metrics import Metric
 from ..models import FactorModel
@@ -86,7 +86,7 @@ class DSGLD:
         reads = 0 if self.size is None else -(-data.size // entries_of(self.size, data))
         return max(self.workers * self.exchange, reads)
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
+    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Deal the data out to the workers and fix all that the chains share."""
         if self.size is not None and data.absent == "zero":
             raise ModelError(

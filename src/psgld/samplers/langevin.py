@@ -14,8 +14,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines import Blocks, Engine
-from ..engines.threads import SCORE, Grid, H, ThreadedChain, W
+from ..engines import Blocks, Engine, MpiChain
+from ..engines.threads import SCORE, Grid, H, W
 from ..errors import SamplingError
 from ..metrics import Metric
 from ..models import Hyper, Tweedie
@@ -101,6 +101,12 @@ class LangevinSetup(Setup):
         """Start a chain; the key decides all its randomness."""
         return LangevinChain(self, key, probes, engine or self.engine)
 
+    @property
+    def stay(self) -> int | None:
+        """The iterations that a chain stays on a rank, where whole chains hop from rank to rank."""
+        hopping = isinstance(self.schedule, Hopping) and self.grid.hopping
+        return self.schedule.stay if hopping else None
+
     def describe(self) -> dict[str, Any]:
         """Return what was chosen for this run, fit for JSON."""
         return {
@@ -170,6 +176,11 @@ class LangevinChain(Chain):
                 self._upkeep(self.iteration // cycle)
                 early = self.iteration < _EARLY_CYCLES * cycle
                 self._next_upkeep += cycle * (1 if early else self._upkeep_cycles)
+
+    def next_part(self) -> int:
+        """Return the part that the next iteration reads."""
+        parts, _ = self.setup.schedule.parts(self.iteration + 1, 1, self.setup.grid.part_sizes, self.key)
+        return int(parts[0])
 
     def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
         """Start at these factors and hyperparameters."""
@@ -260,7 +271,7 @@ class LangevinChain(Chain):
     def _squared_residuals(self) -> float:
         # Draws do not visit every entry, nor does a chain that stays with a shard.
         if self.setup.subsample is not None or isinstance(self.setup.schedule, Hopping):
-            assert isinstance(self.factors, ThreadedChain)  # samplers that draw entries are refused on MPI
+            assert not isinstance(self.factors, MpiChain)  # there, strips hold all that was visited
             return self.factors.fresh_squared_residuals()
         return self.factors.squared_residuals()
 
