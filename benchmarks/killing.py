@@ -20,33 +20,34 @@ import numpy as np
 
 import psgld
 
-CASES = ("counts", "ratings", "words", "half", "turns")
+CASES = ("counts", "ratings", "words", "half", "turns", "hops")
 
 
-def sample(case: str, size: int, **options: Any) -> psgld.Posterior:
+def sample(case: str, size: int, engine: Any = None, **options: Any) -> psgld.Posterior:
     """Return the posterior of a case; `size` draws a chain."""
     rng = np.random.default_rng(0)
-    common = {"draws": size, "progress": False, "chains": 2, "seed": 3}
-    if case in ("counts", "half", "turns"):
+    common = {"draws": size, "progress": False, "chains": 2, "seed": 3, "engine": engine}
+    if case in ("counts", "half", "turns", "hops"):
         V = rng.poisson(4.0, (300, 200)).astype(np.float64)
         if case == "half" and "store" in options:
             options["store_dtype"] = "float16"
-        threads = psgld.Threads(1 if case == "turns" else 2)
-        sampler = psgld.PSGLD(blocks=4)
+        common["engine"] = engine or psgld.Threads(1 if case == "turns" else 2)
+        sampler = psgld.DSGLD(workers=4, exchange=3) if case == "hops" else psgld.PSGLD(blocks=4)
         return psgld.sample(
-            V, psgld.FactorModel(8, "poisson"), sampler=sampler, engine=threads, tune=size // 2, thin=6,
+            V, psgld.FactorModel(8, "poisson"), sampler=sampler, tune=size // 2, thin=6,
             track=([0, 1], [2, 3]), **common, **options,
         )  # fmt: skip
     i, j = np.nonzero(rng.random((500, 400)) < 0.2)
     if case == "ratings":
         v = 3.5 + rng.normal(size=500)[i] + rng.normal(size=400)[j] + rng.normal(size=len(i))
         data = psgld.Observations.from_coo(i, j, v, (500, 400), row_labels=[f"r{n}" for n in range(500)])
+        model = psgld.FactorModel(6, "gaussian", bias=True)
         return psgld.sample(
-            data, psgld.FactorModel(6, "gaussian", bias=True), tune=size // 2, thin=4, **common, **options
+            data, model, sampler=psgld.PSGLD(blocks=4), tune=size // 2, thin=4, **common, **options
         )
     v = rng.poisson(3.0, len(i)).astype(np.float64)
     data = psgld.Observations.from_coo(i, j, v, (500, 400), absent="zero")
-    sampler = psgld.PSGLD(schedule=psgld.Reshuffled(), dtype="float64")
+    sampler = psgld.PSGLD(blocks=4, schedule=psgld.Reshuffled(), dtype="float64")
     return psgld.sample(
         data, psgld.FactorModel(6, "poisson"), sampler=sampler, tune=size // 2, thin=4, **common, **options
     )
@@ -74,18 +75,16 @@ def differing(one: psgld.Posterior, whole: psgld.Posterior) -> list[str]:
 def killed(case: str, size: int, kills: int, folder: Path, random: random.Random) -> Iterator[str]:
     """Kill and resume a run; yield what happened to each kill, "" if nothing was wrong."""
     store = folder / f"{case}.zarr"
-    whole = folder / f"{case}-whole.zarr"
     start = time.monotonic()
-    _process(case, size, whole).wait()
+    reference = whole_run(case, size, folder)
     seconds = time.monotonic() - start
-    reference = psgld.load(whole)
     for _ in range(kills):
         process = _process(case, size, store)
         # Most of the time goes to starting Python: from there on, any moment.
         time.sleep(random.uniform(0.2, 0.7) * seconds)
         process.kill()
         process.wait()
-        yield _readable(store, reference)
+        yield readable(store, reference)
     if _process(case, size, store).wait() != 0:
         yield "the last run failed"
         return
@@ -95,7 +94,15 @@ def killed(case: str, size: int, kills: int, folder: Path, random: random.Random
         yield f"{case}: differs in {wrong}"
 
 
-def _readable(store: Path, reference: psgld.Posterior) -> str:
+def whole_run(case: str, size: int, folder: Path) -> psgld.Posterior:
+    """Return the run that nobody stops."""
+    whole = folder / f"{case}-whole.zarr"
+    _process(case, size, whole).wait()
+    return psgld.load(whole)
+
+
+def readable(store: Path, reference: psgld.Posterior) -> str:
+    """Return what is wrong with a store after a kill, "" if nothing."""
     if not store.exists():
         return ""  # killed before there was one
     try:

@@ -6,8 +6,6 @@ The ranks measure by themselves, in one job and in turns: `mpiexec -n R python -
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,22 +21,18 @@ from psgld.probes import Probes
 
 from . import problems
 from .harness import Row, Settings
+from .launch import environment, mpiexec, ranks_of
 
 _RANK, _BLOCKS = 50, 16
 _SAMPLERS: dict[str, Callable[[], psgld.PSGLD]] = {
     "paper": lambda: problems.paper(_BLOCKS, 1e-6),
     "default": lambda: psgld.PSGLD(_BLOCKS, step_size=1e-4),
 }
-_ENVIRONMENT = {  # for Open MPI: as root, and more ranks than cores
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-}
 
 
 def run(settings: Settings) -> Iterator[Row]:
-    mpiexec = _mpiexec()
-    if mpiexec is None:
+    program = mpiexec()
+    if program is None:
         yield Row(
             "ring: MPI, 2 ranks / 2 threads",
             float("nan"),
@@ -49,7 +43,7 @@ def run(settings: Settings) -> Iterator[Row]:
         problem = problems.sparse_problem(settings.quick)
         np.savez(Path(folder) / "problem.npz", rows=problem.row, cols=problem.col, values=problem.data)
         np.save(Path(folder) / "shape.npy", problem.shape)
-        found = {n: _job(mpiexec, n, folder, settings.choose(6, 1)) for n in (1, 2)}
+        found = {n: _job(program, n, folder, settings.choose(6, 1)) for n in (1, 2)}
     for name in _SAMPLERS:
         times = found[2][name]
         yield Row(
@@ -68,19 +62,9 @@ def run(settings: Settings) -> Iterator[Row]:
     )
 
 
-def _mpiexec() -> str | None:
-    try:
-        import mpi4py  # noqa: F401
-    except ImportError:
-        return None
-    return shutil.which(
-        "mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    )
-
-
-def _job(mpiexec: str, ranks: int, folder: str, rounds: int) -> dict[str, Any]:
-    command = [mpiexec, "-n", str(ranks), sys.executable, "-m", "benchmarks.ring", folder, str(rounds)]
-    done = subprocess.run(command, env={**os.environ, **_ENVIRONMENT}, capture_output=True, text=True)
+def _job(program: str, ranks: int, folder: str, rounds: int) -> dict[str, Any]:
+    command = ranks_of(ranks, program, "ring", folder, rounds)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
     return dict(json.loads(done.stdout.splitlines()[-1]))

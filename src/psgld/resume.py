@@ -81,6 +81,18 @@ def keys_in(path: str | PathLike[str]) -> list[int]:
         raise damaged(store.path, error) from error
 
 
+def strips_in(path: str | PathLike[str] | None) -> int | None:
+    """Return the number of strips of the run in a store; None if there is none, or it has no strips."""
+    if path is None or not Path(path).exists():
+        return None
+    store = Store.open(Path(path))
+    try:
+        strips = store.header["settings"].get("blocks")
+    except DAMAGE as error:
+        raise damaged(store.path, error) from error
+    return strips if isinstance(strips, int) else None
+
+
 def check_options(store: Any, resume: Any, every: Any, dtype: Any) -> None:
     """Raise SamplingError if the options of a store make no sense."""
     number = isinstance(every, int | float | np.number) and not isinstance(every, bool)
@@ -160,7 +172,8 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "shape": " × ".join(map(str, header["shape"])),
         "data": work.setup.data.fingerprint()[:16],
         **header["model"],
-        "sampler": settings["sampler"],
+        # The number of strips may be left out, and be another with other ranks: what counts is told below.
+        "sampler": {name: value for name, value in settings["sampler"].items() if name != "blocks"},
         **{name: settings[name] for name in work.setup.describe()},
         "tune": settings["tune"],
         "thin": settings["thin"],

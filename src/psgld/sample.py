@@ -19,7 +19,7 @@ from .posterior import Posterior, assemble
 from .probes import Probes
 from .progress import ProgressOption
 from .record import Draws, Recorder
-from .resume import check_options, keys_in, open_saver
+from .resume import check_options, keys_in, open_saver, strips_in
 from .run import Plan
 from .samplers import Planned, Sampler, as_sampler
 from .start import Start
@@ -121,7 +121,7 @@ def sample(
     engine = Threads() if engine is None else engine
     _check_kinds(engine, progress)
     data = _ready(data, model, chosen.dtype)
-    sampler = for_ranks(chosen, data, engine)
+    sampler = for_ranks(chosen, data, engine, strips_in(store) if resume else None)
     plan = _plan(draws, tune, thin, *_usual(sampler, data))
     _check_count("chains", chains, least=1)
     room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)

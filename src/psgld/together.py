@@ -16,6 +16,7 @@ from .engines import MPI, Engine
 from .errors import SamplingError
 from .run import Plan
 from .samplers import DSGD, DSGLD, PSGLD, Sampler
+from .shards import Shards
 from .step_size import tabulate
 
 _P = ParamSpec("_P")
@@ -36,8 +37,13 @@ def together(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return guarded
 
 
-def for_ranks(sampler: Sampler, data: Observations, engine: Engine) -> Sampler:
-    """Return the sampler with a strip for each rank at least, if the number of strips was left to us."""
+def for_ranks(sampler: Sampler, data: Observations, engine: Engine, strips: int | None = None) -> Sampler:
+    """Return the sampler with a strip for each rank at least, if the number of strips was left to us.
+
+    A run that goes on keeps the `strips` that it has, whatever the number of ranks is now.
+    """
+    if isinstance(sampler, PSGLD | DSGD) and sampler.blocks is None and strips and not isinstance(data, Shards):
+        sampler = replace(sampler, blocks=strips)
     if not isinstance(engine, MPI):
         return sampler
     if isinstance(sampler, DSGLD):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -91,7 +92,7 @@ class HoppingChain:
         """Run iterations t, t + 1, …, one for each part, each on the rank that works on the part."""
         where = np.array([self._shards.holder(int(part), 0) for part in parts])
         stops = [0, *(np.flatnonzero(np.diff(where)) + 1).tolist(), len(parts)]
-        for first, last in zip(stops[:-1], stops[1:], strict=True):
+        for first, last in pairwise(stops):
             hop([self], [int(parts[first])])
             if where[first] == self._rank:
                 now = slice(first, last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelError, PsgldError
+from . import witness
 
 _PATIENCE = 3.0
 """Seconds that a rank leaves to rank 0 to report what most often all ranks find at once: an error of the user's."""
@@ -43,15 +45,22 @@ def world() -> Any:
 
 
 def wait(requests: list[Any]) -> None:
-    """Return when all requests are done. MPI would spin; where cores are scarce, the other ranks need this one."""
+    """Return when all requests are done. MPI would spin; where cores are scarce, the other ranks need this one.
+
+    What takes longer than two milliseconds waits for somebody else's work: then this rank sleeps.
+    """
     if not requests:
         return
     test_all = type(requests[0]).Testall
     for _ in range(20):
         if test_all(requests):
             return
+    patience = time.perf_counter() + 0.002
     while not test_all(requests):
-        os.sched_yield()
+        if time.perf_counter() < patience:
+            os.sched_yield()
+        else:
+            time.sleep(0.0001)
 
 
 def total(table: NDArray[Any]) -> NDArray[Any]:
@@ -118,9 +127,23 @@ def on_this_machine(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     return out, number
 
 
+@cache
+def _witness() -> witness.Connection | None:
+    """Connect this rank to the witness of the job, which says so if it ends without a word."""
+    comm = world()
+    if comm.Get_size() == 1:
+        return None
+    where = witness.start(comm.Get_size()) if comm.Get_rank() == 0 else ""
+    connection = witness.Connection.to(everyones({"witness": where})[0]["witness"], comm.Get_rank())
+    if connection is not None:
+        atexit.register(connection.leave)
+    return connection
+
+
 @contextmanager
 def guard() -> Iterator[None]:
     """End all ranks if this one fails, after one line that says which and why."""
+    _witness()
     try:
         yield
     except BaseException as error:
@@ -132,6 +155,8 @@ def guard() -> Iterator[None]:
             time.sleep(_PATIENCE)
         sys.stderr.write(f"psgld: rank {rank} of {size} failed: {_reason(error)}\n")
         sys.stderr.flush()
+        if (connection := _witness()) is not None:
+            connection.told()
         comm.Abort(1)
         raise
 

@@ -1,0 +1,204 @@
+"""Says which rank it was that ended without a word: killed from outside, out of memory, on a machine that is lost.
+
+`mpiexec` ends all ranks when one dies, so none of them can tell. A process beside rank 0, of a session of its own, holds
+a connection to each rank. The first that breaks before its rank took leave is the one; the others break after it.
+This file is run by itself (`start`), so it imports nothing of the package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, final
+
+_LEAVING, _TOLD, _WELCOME = b".", b"!", b"+"
+_REACH, _PATIENCE = 2.0, 10.0
+"""Seconds that a rank waits for the witness at the start: to reach it, and to be welcomed; it does without one then."""
+
+_GRACE = 2.0
+"""Seconds that are left to `mpiexec` to end the job by itself."""
+
+_ALIVE = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4}
+"""A machine that does not answer for six seconds is lost."""
+
+
+# -- on the ranks ------------------------------------------------------------------------------------------
+
+
+def start(size: int) -> str:
+    """Start the witness of a job; return where it listens, for `Connection.to`, or nothing if that cannot be."""
+    try:
+        with socket.create_server(("", 0)) as listener:
+            secret = secrets.token_hex(8)
+            subprocess.Popen(
+                [sys.executable, "-I", "-S", __file__, str(listener.fileno()), str(size), secret],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[listener.fileno()],
+                start_new_session=True,
+            )
+            return json.dumps([secret, listener.getsockname()[1], _addresses()])
+    except OSError:
+        return ""
+
+
+def _addresses() -> list[str]:
+    """Return the addresses of this machine."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                asked = struct.pack("256s", name.encode()[:15])
+                answer = fcntl.ioctl(any_socket.fileno(), 0x8915, asked)  # SIOCGIFADDR
+                found.append(socket.inet_ntoa(answer[20:24]))
+    with contextlib.suppress(OSError):
+        found += [str(a[4][0]) for a in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)]
+    return list(dict.fromkeys(["127.0.0.1", *found]))
+
+
+@final
+class Connection:
+    """A rank's connection to the witness: as long as it holds, the rank is there."""
+
+    def __init__(self, to: socket.socket) -> None:
+        self._socket: socket.socket | None = to
+
+    @classmethod
+    def to(cls, where: str, rank: int) -> Connection | None:
+        """Connect a rank to the witness; None if it cannot be reached."""
+        if not where:
+            return None
+        secret, port, addresses = json.loads(where)
+        for address in addresses:
+            with contextlib.suppress(OSError):
+                connected = socket.create_connection((address, port), timeout=_REACH)
+                connected.settimeout(_PATIENCE)
+                hello = {"secret": secret, "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
+                connected.sendall(json.dumps(hello).encode() + b"\n")
+                if connected.recv(1) == _WELCOME:
+                    return cls(connected)
+                connected.close()
+        return None
+
+    def leave(self) -> None:
+        """Take leave: this rank ends as it should."""
+        self._say(_LEAVING)
+
+    def told(self) -> None:
+        """Let the witness know that somebody has said why the job ends; return when it knows."""
+        connected = self._socket
+        self._say(_TOLD)
+        if connected is not None:
+            with contextlib.suppress(OSError):
+                connected.settimeout(1.0)
+                connected.recv(1)
+
+    def _say(self, word: bytes) -> None:
+        connected, self._socket = self._socket, None
+        if connected is not None:
+            with contextlib.suppress(OSError):
+                connected.sendall(word)
+
+
+# -- the witness -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Rank:
+    """A rank as the witness knows it, from the line that it introduced itself with."""
+
+    text: bytes = b""
+    number: int = -1
+    pid: int = 0
+    host: str = ""
+
+
+def _watch(listener: socket.socket, size: int, secret: str) -> int:
+    """Hold the connections until all have taken leave, or one breaks; return the exit code."""
+    selector = selectors.DefaultSelector()
+    selector.register(listener, selectors.EVENT_READ)
+    pids: dict[int, int] = {}
+    nobody_until = time.monotonic() + 60.0
+    while len(selector.get_map()) > 1 or not pids:
+        if not pids and time.monotonic() > nobody_until:
+            return 1
+        events = [key for key, _ in selector.select(1.0)]
+        heard = [(key, _receive(key.fileobj)) for key in events if key.fileobj is not listener]
+        if any(_TOLD in words for _, words in heard):
+            return 0
+        for key, words in heard:
+            known: _Rank = key.data
+            introduced = known.number >= 0
+            if not introduced and words:
+                if not _introduced(known, words, secret):
+                    continue
+                pids[known.number] = known.pid
+                key.fileobj.sendall(_WELCOME)  # type: ignore[union-attr]
+            elif introduced and not words:
+                _report(known, size, pids.get(0), selector)
+                return 1
+            if not words or words.endswith(_LEAVING):
+                selector.unregister(key.fileobj)
+                key.fileobj.close()  # type: ignore[union-attr]
+        if len(heard) < len(events):
+            connected, _ = listener.accept()
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, seconds in _ALIVE.items():
+                if hasattr(socket, name):
+                    connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
+            selector.register(connected, selectors.EVENT_READ, _Rank())
+    return 0
+
+
+def _receive(connected: Any) -> bytes:
+    try:
+        return bytes(connected.recv(4096))
+    except OSError:
+        return b""
+
+
+def _introduced(known: _Rank, words: bytes, secret: str) -> bool:
+    known.text += words
+    if not known.text.endswith(b"\n"):
+        return False
+    try:
+        hello = json.loads(known.text)
+        if hello["secret"] != secret:
+            return False
+        known.number, known.pid, known.host = int(hello["rank"]), int(hello["pid"]), str(hello["host"])
+    except (ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def _report(rank: _Rank, size: int, first: int | None, selector: selectors.BaseSelector) -> None:
+    """Say which rank ended; and if `mpiexec` does not end the others, end rank 0, for it to notice."""
+    os.write(
+        2,
+        f"psgld: rank {rank.number} of {size} ended without a word (process {rank.pid} on {rank.host}): it was "
+        "killed, ran out of memory, or its machine is lost; run again with resume\n".encode(),
+    )
+    end = time.monotonic() + _GRACE
+    while first is not None and rank.number != 0:
+        gone = [k for k, _ in selector.select(0.1) if k.data is not None and k.data.number == 0]
+        if gone and not _receive(gone[0].fileobj):
+            return
+        if time.monotonic() > end:
+            with contextlib.suppress(OSError):
+                os.kill(first, signal.SIGKILL)
+            return
+
+
+if __name__ == "__main__":
+    sys.exit(_watch(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3]))
