@@ -27,6 +27,14 @@ MOST_RANKS = 4
 _END = 10.0
 """Seconds within which the death of a rank ends the job."""
 
+_AFTER = {
+    "its start": None,
+    "the store was made": "zarr.json",
+    "the first checkpoint": "checkpoints/0.npz",
+    "the last chain's first": "checkpoints/1.npz",
+}
+"""What a run is killed after, and the file of the store that shows it."""
+
 _RANK = re.compile(rb"\0(?:PMI_RANK|OMPI_COMM_WORLD_RANK|PMIX_RANK)=(\d+)\0")
 
 
@@ -56,22 +64,27 @@ def _descends(pid: int, ancestor: int) -> bool:
 
 
 def trial(
-    case: str, size: int, reference: psgld.Posterior, folder: Path, moments: random.Random
+    case: str,
+    size: int,
+    reference: psgld.Posterior,
+    folder: Path,
+    moments: random.Random,
+    after: str | None = None,
 ) -> tuple[str, str]:
     """Kill one run and resume it; return what was done, and what is wrong, "" if nothing."""
     ranks, then = moments.randint(1, MOST_RANKS), moments.randint(1, MOST_RANKS)
-    # From before the store is there to the last draws: a job that ended before is started again, and killed earlier.
-    latest, attempts = 6.0, 0
+    # Any moment after one of these: so all phases of a run are met, however fast it is. A job that ended before its
+    # moment came is started again, and killed earlier.
+    after, latest = after or moments.choice(list(_AFTER)), 2.0
     while True:
-        store = folder / f"{case}-{attempts}-{moments.random()}.zarr"
-        victim = moments.randrange(ranks)
-        when = moments.uniform(0.3, latest)
-        wrong = _killed(case, size, store, ranks, victim, when)
+        store = folder / f"{case}-{moments.getrandbits(32):08x}.zarr"
+        victim, when = moments.randrange(ranks), moments.uniform(0.0, latest)
+        wrong = _killed(case, size, store, ranks, victim, when, _AFTER[after])
         if wrong is not None:
             break
-        latest, attempts = 0.8 * when, attempts + 1
-    kept = _kept(store)
-    told = f"{case:8} rank {victim} of {ranks} after {when:.2f} s with {kept} draws, resumed with {then}"
+        latest = 0.7 * when
+    moment = f"{when:.2f} s after {after}, {_kept(store)} draws"
+    told = f"{case:8} rank {victim} of {ranks} killed {moment}; resumed with {then}"
     if wrong or (wrong := killing.readable(store, reference)):
         return told, wrong
     done = _job(case, size, store, then)
@@ -85,15 +98,16 @@ def trial(
     return told, ""
 
 
-def _killed(case: str, size: int, store: Path, ranks: int, victim: int, when: float) -> str | None:
+def _killed(
+    case: str, size: int, store: Path, ranks: int, victim: int, when: float, after: str | None
+) -> str | None:
     """Start a job, kill one of its ranks; return what was wrong with its end, None if it had ended before."""
     with _job(case, size, store, ranks) as job:
-        start = time.monotonic()
         pids: dict[int, int] = {}
-        while len(pids) < ranks and job.poll() is None:
+        while (len(pids) < ranks or (after and not (store / after).exists())) and job.poll() is None:
             time.sleep(0.02)
             pids = pids_of_ranks(job.pid, str(store))
-        time.sleep(max(0.0, start + when - time.monotonic()))
+        time.sleep(when)
         if job.poll() is not None:
             return None
         try:
@@ -107,7 +121,9 @@ def _killed(case: str, size: int, store: Path, ranks: int, victim: int, when: fl
         return None  # it was about to end
     if seconds > _END:
         return f"the job took {seconds:.1f} s to end"
-    del error
+    # A rank that is alone, or that psgld has not taken charge of yet, is not watched.
+    if after and ranks > 1 and f"psgld: rank {victim} of {ranks} ended without a word".encode() not in error:
+        return f"the job did not name rank {victim}: {error.decode()[-500:]}"
     return ""
 
 
@@ -148,7 +164,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.killing_ranks", description=__doc__)
     parser.add_argument("store", nargs="?", help="be a rank of a run that writes here and resumes what is there")
     parser.add_argument("--case", choices=CASES)
-    parser.add_argument("--size", type=int, default=2000, help="draws a chain")
+    parser.add_argument("--size", type=int, default=400, help="draws a chain")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()

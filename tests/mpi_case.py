@@ -228,6 +228,10 @@ def fail(out, how, rank):
         psgld.sample(V, model, engine=engine, seed=engine.rank // 2, progress=False, draws=5, tune=5)
     elif how == "user":
         psgld.sample(V - 5, model, engine=engine, progress=False)
+    elif how == "shard":
+        psgld.sample(f"{out}/shards", model, engine=engine, progress=False)
+    elif how == "few-workers":
+        psgld.sample(V, model, sampler=DSGLD(2), engine=engine, progress=False)
     elif how == "few-blocks":
         psgld.sample(V, model, sampler=PSGLD(1), engine=engine, progress=False)
     else:
