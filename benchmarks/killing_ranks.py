@@ -1,7 +1,7 @@
 """`python -m benchmarks.killing_ranks`: kill -9 a random rank at a random moment, resume with another number of ranks.
 
 Each time: the whole job must end within 10 s, with a line that names the rank; the store must be readable, and hold
-nothing but draws of the run that was never stopped; and the run that goes on from it must have all of them, bit for bit.
+nothing but draws of the run that was never stopped; and the run that goes on from it must have all of them, bit by bit.
 """
 
 from __future__ import annotations
@@ -162,7 +162,9 @@ def torture(cases: tuple[str, ...], size: int, kills: int, seed: int) -> int:
 def main() -> int:
     """Kill `--kills` jobs; or, with a store, be a rank of one."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.killing_ranks", description=__doc__)
-    parser.add_argument("store", nargs="?", help="be a rank of a run that writes here and resumes what is there")
+    parser.add_argument(
+        "store", nargs="?", help="be a rank of a run that writes here and resumes what is there"
+    )
     parser.add_argument("--case", choices=CASES)
     parser.add_argument("--size", type=int, default=400, help="draws a chain")
     parser.add_argument("--kills", type=int, default=20)

@@ -17,6 +17,7 @@ from psgld import DSGLD, PSGLD, FactorModel, Observations
 from psgld.engines import ranks
 from psgld.engines.threads import H, W
 from psgld.probes import Probes
+from psgld.record import layout, store
 from psgld.samplers import langevin
 
 BLOCKS = 4
@@ -243,6 +244,32 @@ def fail(out, how, rank):
     print("came to an end", file=sys.stderr)
 
 
+def small_chunks():
+    """Have the draws of small factors cut into chunks of rows, as those of large ones are."""
+    return mock.patch.object(layout, "_CHUNK", 256)
+
+
+def stores(out, cases):
+    """Draw into stores, and write which chunks of the factors this rank wrote, and which rows of W came to it."""
+    engine, written = psgld.MPI(1), []
+
+    def write(file, chunk, dtype):
+        written.append(str(file))
+        return original(file, chunk, dtype)
+
+    original = store._write_chunk
+    with small_chunks(), mock.patch.object(store, "_write_chunk", write):
+        for case in cases.split(","):
+            post = draw(case, BLOCKS, engine, store=f"{out}/{case}.zarr", checkpoint_every=0, **STORED[case])
+            if engine.rank == 0:
+                np.savez(f"{out}/{case}.npz", **record(post))
+    np.savez(f"{out}/written-{engine.rank}.npz", written=[n for n in written if "/posterior/" in n])
+
+
+STORED = {"dense": {}, "ratings": {"store_dtype": "float16"}, "wide": {}, "hops": {}}
+"""Cases that are drawn into stores, and what is asked for besides."""
+
+
 def interrupted(out):
     """Be interrupted on one rank: all stop, and keep the same draws."""
     import signal
@@ -265,6 +292,7 @@ COMMANDS = {
     "states": states,
     "fail": fail,
     "interrupted": interrupted,
+    "stores": stores,
 }
 
 if __name__ == "__main__":

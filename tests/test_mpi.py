@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mpi_case import BLOCKS, CASES, chain_of, draw, record, soon
+from benchmarks import killing, killing_ranks
+from mpi_case import BLOCKS, CASES, STORED, chain_of, draw, record, small_chunks, soon
 
 import psgld
-from benchmarks import killing, killing_ranks
 from psgld import Threads
 from psgld.engines.ring import Ring
 
@@ -306,6 +306,33 @@ def test_the_command_line_uses_all_ranks(ratings_file, tmp_path):
     done = fit(3, tmp_path / "absent.npy", tmp_path / "run.npz", check=False)
     assert done.returncode != 0
     assert len(re.findall("^psgld: rank 0 of 3 failed: .*absent.npy", done.stderr, re.MULTILINE)) == 1
+
+
+@needs_mpi
+def test_each_rank_writes_its_own_chunks(tmp_path):
+    """The store is that of threads, byte for byte, and every rank wrote chunks that nobody else wrote."""
+    ranks, (mpi, threads) = 3, (tmp_path / "mpi", tmp_path / "threads")
+    mpi.mkdir()
+    threads.mkdir()
+    mpiexec(ranks, "stores", mpi, f"cases={','.join(STORED)}")
+    written = [set(np.load(mpi / f"written-{rank}.npz")["written"].tolist()) for rank in range(ranks)]
+    assert not (written[0] & written[1] or written[0] & written[2] or written[1] & written[2])
+    for case, options in STORED.items():
+        with small_chunks():
+            post = draw(case, BLOCKS, Threads(2), store=threads / f"{case}.zarr", **options)
+        expected = {
+            path.relative_to(threads): path.read_bytes()
+            for path in threads.glob(f"{case}.zarr/*/**/*")
+            if path.is_file() and path.parent.name != "checkpoints"
+        }
+        for path, content in expected.items():
+            assert (mpi / path).read_bytes() == content, path
+        with np.load(mpi / f"{case}.npz") as found:
+            for name, values in record(post).items():
+                np.testing.assert_array_equal(found[name], values, err_msg=f"{case} {name}")
+        for rank in range(ranks):
+            of_W = [name for name in written[rank] if f"{case}.zarr/posterior/W/c/" in name]
+            assert len(of_W) >= 2 * 3, f"rank {rank} wrote {len(of_W)} chunks of W of {case}"
 
 
 @needs_mpi

@@ -83,7 +83,8 @@ def _start(work: Work, number: int, key: int, engine: Engine) -> Recorder:
     chain = work.setup.chain(key, work.probes, engine)
     if work.begin is not None:
         work.begin.begin(chain, number)
-    recorder = Recorder(chain, number, work.room, work.pairs, work.precision)
+    spread = None if work.saver is None else work.saver.spread
+    recorder = Recorder(chain, number, work.room, work.pairs, work.precision, spread)
     if work.saver is not None:
         work.saver.restore(recorder)
     return recorder
@@ -107,9 +108,16 @@ def _finish(
         for recorder in recorders:
             if saver is not None and engine.agree(float(saver.due(recorder))):
                 saver.save(recorder)
+        if saver is not None:
+            saver.commit()
     for recorder, recorded in zip(recorders, before, strict=True):
         if saver is not None and (recorder.recorded > recorded or interrupt.asked):
             saver.save(recorder)
+    if saver is not None:
+        saver.commit(wait=True)
+        for recorder in recorders:
+            if recorder.spread is not None:
+                recorder.spread.collect(recorder.draws, recorder.number, recorder.kept)
 
 
 def _asked(interrupt: Interrupt, engine: Engine) -> bool:

@@ -31,18 +31,20 @@ def open_saver(
 ) -> Saver:
     """Return what saves a run to a store; with `resume`, go on with the store that is there, if there is one.
 
-    Of several ranks the first writes; the others read what it has opened.
+    Of several ranks the first makes or opens the store, and the others write to it, too.
     """
     where = Path(path)
     if engine.rank > 0:
         engine.agree(0.0)  # rank 0 has opened it
-        return Saver(Store.open(where), every, reads=True)
-    saver = _first_saver(where, work, keys, resume, every)
+        return Saver(Store.open(where), every, engine)
+    saver = _first_saver(where, work, keys, resume, every, engine)
     engine.agree(0.0)
     return saver
 
 
-def _first_saver(where: Path, work: Work, keys: list[int], resume: bool, every: float) -> Saver:
+def _first_saver(
+    where: Path, work: Work, keys: list[int], resume: bool, every: float, engine: Engine
+) -> Saver:
     header, identity = _header(work, keys), _run_identity(work, keys)
     if where.exists() and not resume:
         raise DataError(
@@ -56,7 +58,7 @@ def _first_saver(where: Path, work: Work, keys: list[int], resume: bool, every: 
             store = _new(where, {**header, "run": identity}, work)
     except OSError as error:
         raise cannot_write(where, error) from error
-    return Saver(store, every)
+    return Saver(store, every, engine)
 
 
 def _new(path: Path, header: dict[str, Any], work: Work) -> Store:

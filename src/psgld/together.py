@@ -42,7 +42,12 @@ def for_ranks(sampler: Sampler, data: Observations, engine: Engine, strips: int 
 
     A run that goes on keeps the `strips` that it has, whatever the number of ranks is now.
     """
-    if isinstance(sampler, PSGLD | DSGD) and sampler.blocks is None and strips and not isinstance(data, Shards):
+    if (
+        isinstance(sampler, PSGLD | DSGD)
+        and sampler.blocks is None
+        and strips
+        and not isinstance(data, Shards)
+    ):
         sampler = replace(sampler, blocks=strips)
     if not isinstance(engine, MPI):
         return sampler

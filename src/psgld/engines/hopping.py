@@ -148,6 +148,11 @@ class HoppingChain:
         """Return Σ (log p(v | μ) - its normaliser) φ."""
         return self._whole.log_kernel(values, mu)
 
+    def squared_residuals(self) -> float:
+        """Return Σ(v - μ)² as found at the last visit to each block."""
+        self.core.set_residuals(False, self._residuals(False))
+        return self._whole.squared_residuals()
+
     def fresh_squared_residuals(self) -> float:
         """Return Σ(v - μ)² at the present state: a pass over the data, each shard on its rank."""
         self._share("x", self._at)
@@ -158,8 +163,7 @@ class HoppingChain:
             self.core.add_sums(self._pool, SCORE, part, 0, self.grid.blocks)
         for array, old in zip(sums, kept, strict=True):
             array[:] = old
-        self.core.set_residuals(False, self._residuals(False))
-        return self._whole.squared_residuals()
+        return self.squared_residuals()
 
     def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of the first `width` components of a factor, rows in their original order.
@@ -172,6 +176,16 @@ class HoppingChain:
             return self._whole.factor(which, width)
         self._fetch(array, self._at)
         return self._whole.factor(which, width, out) if self._rank == 0 else out
+
+    def deliver(self, which: int, columns: slice, out: NDArray[Any], bounds: NDArray[np.int64]) -> None:
+        """Fill in rows of `out`, of some components of a factor: on rank r those from bounds[r] to bounds[r + 1]."""
+        array, (first, last) = self.core.array(which, "x"), bounds[self._rank : self._rank + 2]
+        if bounds[1] == bounds[-1]:
+            self._fetch([array], self._at)
+        else:
+            self._share_arrays([array], self._at)
+        wanted = self.positions(which, np.arange(first, last))
+        out[first:last] = array[wanted, columns]
 
     def accumulated(self, which: int) -> NDArray[Any]:
         """Return what `accumulate` added up for a factor."""

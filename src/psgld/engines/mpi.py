@@ -95,6 +95,10 @@ class MPI:
         """Return rank 0's keys on all ranks."""
         return [int(key) for key in ranks.from_first(np.array(keys, np.uint64))]
 
+    def collect(self, array: NDArray[Any], bounds: NDArray[np.int64]) -> None:
+        """Have on rank 0 all rows of an array of which rank r has those from bounds[r] to bounds[r + 1]."""
+        ranks.collect(array, bounds)
+
     @contextmanager
     def guard(self) -> Iterator[None]:
         """End all ranks if this one fails, after one line that says which and why."""
@@ -197,6 +201,7 @@ class MpiChain:
         self._first, self._last = self._ring.own(self._rank)
         self._strips = grid.core.inner_strips()
         self._moves: dict[tuple[int, int], Move] = {}
+        self._deliveries: dict[tuple[int, ...], ranks.Delivery] = {}
         self._part = 0
         self._complete: set[str] = set()  # arrays of the inner factor that are up to date in all strips
         places = self.core.positions(grid.outer, np.arange(grid.shape[grid.outer]))
@@ -308,6 +313,20 @@ class MpiChain:
             return self._read(which, "x", out)
         whole = np.empty((self.grid.shape[which], width or self.components), self.dtype)
         return ranks.from_first(self._read(which, "x", whole))
+
+    def deliver(self, which: int, columns: slice, out: NDArray[Any], bounds: NDArray[np.int64]) -> None:
+        """Fill in rows of `out`, of some components of a factor: on rank r those from bounds[r] to bounds[r + 1]."""
+        first, last = bounds[self._rank : self._rank + 2]
+        if which == self.grid.inner:
+            self._fetch("x", self._part)
+            wanted = self.core.positions(which, np.arange(first, last))
+            out[first:last] = self.core.array(which, "x")[wanted, columns]
+            return
+        mine = np.ascontiguousarray(self.core.array(which, "x")[self._places, columns])
+        key = (which, *bounds.tolist())
+        if key not in self._deliveries:
+            self._deliveries[key] = ranks.Delivery(self._rows, bounds)
+        self.sent[_REST] += self._deliveries[key](mine, out)
 
     def set_factor(self, which: int, x: NDArray[Any]) -> None:
         """Replace a factor, given all its rows or those of which `noise` tells."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,47 @@ def to_first(
         theirs = np.empty(int(size[0]), np.int64), np.empty((int(size[0]), *values.shape[1:]), values.dtype)
         wait([comm.Irecv(a, rank) for a in theirs])
         yield theirs
+
+
+@final
+class Delivery:
+    """Rows that are scattered over the ranks, to where they are wanted: rank r wants bounds[r] … bounds[r + 1] - 1."""
+
+    def __init__(self, rows: NDArray[np.int64], bounds: NDArray[np.int64]) -> None:
+        comm = self._comm = world()
+        ends = np.searchsorted(rows, bounds)  # rows are in order
+        self._parts = [slice(int(a), int(b)) for a, b in pairwise(ends)]
+        counts = np.zeros((comm.Get_size(), comm.Get_size()), np.int64)
+        counts[comm.Get_rank()] = np.diff(ends)
+        self._rows = [np.empty(n, np.int64) for n in total(counts)[:, comm.Get_rank()]]
+        self._exchange(self._rows, [np.ascontiguousarray(rows[part]) for part in self._parts])
+
+    def __call__(self, values: NDArray[Any], out: NDArray[Any]) -> int:
+        """Put the rows that are wanted here into their places of `out`; return the bytes sent."""
+        found = [np.empty((len(rows), *values.shape[1:]), values.dtype) for rows in self._rows]
+        sent = [values[part] for part in self._parts]
+        self._exchange(found, sent)
+        for rows, part in zip(self._rows, found, strict=True):
+            out[rows] = part
+        return sum(a.nbytes for rank, a in enumerate(sent) if rank != self._comm.Get_rank())
+
+    def _exchange(self, receive: list[NDArray[Any]], send: list[NDArray[Any]]) -> None:
+        here = self._comm.Get_rank()
+        receive[here][:] = send[here]
+        others = [rank for rank in range(self._comm.Get_size()) if rank != here]
+        requests = [self._comm.Irecv(receive[rank], rank) for rank in others if receive[rank].size]
+        wait(requests + [self._comm.Isend(send[rank], rank) for rank in others if send[rank].size])
+
+
+def collect(array: NDArray[Any], bounds: NDArray[np.int64]) -> None:
+    """Have on rank 0 all rows of an array of which rank r has those from bounds[r] to bounds[r + 1]."""
+    comm = world()
+    runs = [array[a:b] for a, b in pairwise(bounds)]
+    if comm.Get_rank() > 0:
+        mine = runs[comm.Get_rank()]
+        wait([comm.Isend(mine, 0)] if mine.size else [])
+    else:
+        wait([comm.Irecv(run, rank) for rank, run in enumerate(runs) if rank > 0 and run.size])
 
 
 def everyones_number(number: int) -> list[int]:

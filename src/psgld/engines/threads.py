@@ -173,6 +173,9 @@ class Threads:
         """Return the flag: there is nobody else who could raise it."""
         return flag
 
+    def collect(self, array: NDArray[Any], bounds: NDArray[np.int64]) -> None:
+        """Do nothing: all rows are here."""
+
     def grid(
         self,
         data: Observations,

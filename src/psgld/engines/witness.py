@@ -1,6 +1,6 @@
 """Says which rank it was that ended without a word: killed from outside, out of memory, on a machine that is lost.
 
-`mpiexec` ends all ranks when one dies, so none of them can tell. A process beside rank 0, of a session of its own, holds
+`mpiexec` ends all ranks when one dies, so none of them can tell. A process beside rank 0, in a session of its own, has
 a connection to each rank. The first that breaks before its rank took leave is the one; the others break after it.
 This file is run by itself (`start`), so it imports nothing of the package.
 """

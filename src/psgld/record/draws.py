@@ -77,15 +77,16 @@ class Draws:
             h[:, model.rank + 1] - hyper.offset,
         )
 
-    def round(self, number: int, draw: int, precision: str) -> None:
-        """Round a draw of the factors and the biases to the numbers that a store keeps."""
+    def round(self, number: int, draw: int, precision: str, spread: Any = None) -> None:
+        """Round a draw of the factors and the biases to the numbers that a store keeps; or those rows that are here."""
         for name in FACTORS:
             array = getattr(self, name)
             if array is None or array.shape[1] == 0:
                 continue
+            rows = slice(None) if spread is None else spread.rows(name)
             with np.errstate(over="ignore"):
-                array[number, draw] = array[number, draw].astype(precision)
-            if not np.isfinite(array[number, draw]).all():
+                array[number, draw, rows] = array[number, draw, rows].astype(precision)
+            if not np.isfinite(array[number, draw, rows]).all():
                 raise SamplingError(
                     f"draws of {name} exceed {np.finfo(precision).max:g}, the largest {precision}; "
                     "use store_dtype='float32'"

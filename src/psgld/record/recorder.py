@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .draws import Draws
 from .moments import RunningMoments
+from .spread import Spread
 from .traces import Trace
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -19,9 +20,17 @@ class Recorder:
     """Keeps what a chain passes through."""
 
     def __init__(
-        self, chain: Any, number: int, draws: Draws, track: Pairs | None, precision: str | None = None
+        self,
+        chain: Any,
+        number: int,
+        draws: Draws,
+        track: Pairs | None,
+        precision: str | None = None,
+        spread: Spread | None = None,
     ) -> None:
         self.chain, self.number, self.draws, self.precision = chain, number, draws, precision
+        self.spread = spread
+        """Which rows of a draw are kept here, where ranks share them."""
         self.warmup, self.trace = Trace(), Trace()
         self.moments = RunningMoments(chain, *track) if track is not None else None
         self.kept = 0
@@ -60,11 +69,18 @@ class Recorder:
         diverged = len(chain.divergences) > self._divergences
         self._divergences = len(chain.divergences)
         if keep:
-            self.draws.record(chain, self.number, self.kept)
-            if self.precision is not None and chain.setup.engine.rank == 0:
-                self.draws.round(self.number, self.kept, self.precision)
+            self._keep()
             self.kept += 1
             if self.moments is not None:
                 self.moments.record()
         trace = self.trace if keep else self.warmup
         trace.record(chain.iteration, chain.log_posterior(), chain.step_size, diverged)
+
+    def _keep(self) -> None:
+        """Record a draw; where ranks share its rows, those that are kept here."""
+        if self.spread is not None:
+            self.spread.record(self.draws, self.chain, self.number, self.kept)
+        else:
+            self.draws.record(self.chain, self.number, self.kept)
+        if self.precision is not None and (self.spread is not None or self.chain.setup.engine.rank == 0):
+            self.draws.round(self.number, self.kept, self.precision, self.spread)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -11,12 +13,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engines import Engine
 from ..errors import DataError
 from .draws import FACTORS
 from .files import DAMAGE, read_arrays, write_arrays
 from .layout import POSTERIOR, STATS, TRACKED, WARMUP
 from .moments import RunningMoments
 from .recorder import Recorder
+from .spread import Spread
 from .store import Store, damaged
 
 _GONE = "the store was deleted or moved during the run"
@@ -43,12 +47,16 @@ class Saver:
     A write that fails does not stop the run: the draws are in memory. It is tried again at the next checkpoint, and
     `failure` says what went wrong if the last one failed too.
 
-    Of several processes that run a chain together, one writes; the others, which only have `reads`, give it their parts
-    of the state.
+    Of several processes that run a chain together, each writes the draws that it keeps, and the first, once all have
+    done so (`commit`), the checkpoint.
     """
 
-    def __init__(self, store: Store, every: float, reads: bool = False) -> None:
-        self.store, self._every, self._reads = store, every, reads
+    def __init__(self, store: Store, every: float, engine: Engine | None = None) -> None:
+        self.store, self._every = store, every
+        self._engine = engine if engine is not None and engine.ranks > 1 else None
+        self._first = engine is None or engine.rank == 0
+        self._spread = None if self._engine is None else Spread(store, self._engine)
+        self._uncommitted: dict[int, _Snapshot] = {}
         self._identity = _identity(store.path)
         self._written: dict[int, tuple[int, int]] = {}  # rows of the trace and of the burn-in, of each chain
         self._last: dict[int, float] = {}
@@ -63,6 +71,11 @@ class Saver:
             return str(getattr(error, "strerror", None) or error)
         return None
 
+    @property
+    def spread(self) -> Spread | None:
+        """Which rows of the draws each process keeps, if there are several."""
+        return self._spread
+
     def restore(self, recorder: Recorder) -> None:
         """Let a chain and its recorder go on from their checkpoint, if there is one."""
         number = recorder.number
@@ -75,8 +88,11 @@ class Saver:
             state = read_arrays(path)
             kept, marks = int(state["kept"]), int(state["marks"])
             for name, array in vars(recorder.draws).items():
-                if f"{POSTERIOR}/{name}" in self.store.specs and not (self._reads and name in FACTORS):
-                    array[number, :kept] = self.store.read(f"{POSTERIOR}/{name}", number, kept)
+                if f"{POSTERIOR}/{name}" not in self.store.specs:
+                    continue
+                rows = self._rows(name) if name in FACTORS else None
+                place = (number, slice(kept)) if rows is None else (number, slice(kept), rows)
+                array[place] = self.store.read(f"{POSTERIOR}/{name}", number, kept, rows)
             stats, warmup = (
                 {name: self.store.read(f"{group}/{name}", number, n) for name in self.store.names(group)}
                 for group, n in ((STATS, kept), (WARMUP, marks))
@@ -98,14 +114,37 @@ class Saver:
     def save(self, recorder: Recorder) -> None:
         """Begin to write what is new of a chain, then its checkpoint."""
         number = recorder.number
-        if self._reads:
-            recorder.chain.state()
-            return
+        if number in self._uncommitted:
+            self.commit(wait=True)
         if number in self._pending:
             self._pending[number].result()
         snapshot = self._snapshot(recorder)
         self._last[number] = time.monotonic()
-        self._pending[number] = self._writer.submit(self._write, number, snapshot)
+        if self._engine is None:
+            self._pending[number] = self._writer.submit(self._write, number, snapshot)
+        else:
+            self._uncommitted[number] = snapshot
+            self._pending[number] = self._writer.submit(self._write_draws, number, snapshot)
+
+    def commit(self, wait: bool = False) -> None:
+        """Write the checkpoints whose draws all processes have written, and with `wait` those that they are writing.
+
+        Called by all of them at once; a single process has nothing to do.
+        """
+        for number, snapshot in list(self._uncommitted.items()):
+            assert self._engine is not None
+            pending = self._pending[number]
+            if wait:
+                pending.result()
+            if self._engine.any(not pending.done()):
+                continue
+            del self._uncommitted[number]
+            if self._engine.any(number in self._failures):
+                self._failures.setdefault(number, OSError(5, "another rank could not write its draws"))
+            elif self._first:
+                self._pending[number] = self._writer.submit(self._write_checkpoint, number, snapshot)
+            else:
+                self._written[number] = snapshot.written
 
     def _snapshot(self, recorder: Recorder) -> _Snapshot:
         number, state = recorder.number, recorder.state()
@@ -113,21 +152,40 @@ class Saver:
         rows = [
             (f"{POSTERIOR}/{name}", kept, array[number, kept : state["kept"]])
             for name, array in vars(recorder.draws).items()
-            if f"{POSTERIOR}/{name}" in self.store.specs
+            if f"{POSTERIOR}/{name}" in self.store.specs and (self._first or name in FACTORS)
         ]
-        for group, trace, first in ((STATS, recorder.trace, kept), (WARMUP, recorder.warmup, marks)):
+        traces = ((STATS, recorder.trace, kept), (WARMUP, recorder.warmup, marks)) if self._first else ()
+        for group, trace, first in traces:
             rows += [(f"{group}/{name}", first, np.asarray(c[first:])) for name, c in vars(trace).items()]
         chain = {f"chain/{name}": value for name, value in recorder.chain.state().items()}
         return _Snapshot(rows, {**state, **chain}, (state["kept"], state["marks"]))
 
+    def _rows(self, name: str) -> slice | None:
+        """Return the rows of a factor that are kept here; None for all."""
+        return None if self._spread is None else self._spread.rows(name)
+
     def _write(self, number: int, snapshot: _Snapshot) -> None:
+        self._write_draws(number, snapshot)
+        if number not in self._failures:
+            self._write_checkpoint(number, snapshot)
+
+    def _write_draws(self, number: int, snapshot: _Snapshot) -> None:
+        with self._noting_failure(number):
+            for path, first, values in snapshot.rows:
+                name = path.removeprefix(f"{POSTERIOR}/")
+                self.store.write(path, number, first, values, self._rows(name) if name in FACTORS else None)
+
+    def _write_checkpoint(self, number: int, snapshot: _Snapshot) -> None:
+        with self._noting_failure(number):
+            write_arrays(self.store.checkpoint(number), snapshot.state)
+            self._written[number] = snapshot.written
+
+    @contextmanager
+    def _noting_failure(self, number: int) -> Iterator[None]:
         try:
             if not self._present():
                 raise FileNotFoundError(2, _GONE)
-            for path, first, values in snapshot.rows:
-                self.store.write(path, number, first, values)
-            write_arrays(self.store.checkpoint(number), snapshot.state)
-            self._written[number] = snapshot.written
+            yield
             self._failures.pop(number, None)
         except (
             OSError,
@@ -142,7 +200,7 @@ class Saver:
     def finish(self, recorders: list[Recorder]) -> None:
         """Wait until all is written, add what only the whole run tells, and let others have the store."""
         self._writer.shutdown()
-        if self._reads:
+        if not self._first:
             return
         parts = [r.moments for r in recorders if r.moments is not None]
         try:

@@ -174,22 +174,27 @@ class Store:
         """Return the arrays of a group."""
         return [path.split("/")[1] for path in self.specs if path.startswith(f"{group}/")]
 
-    def write(self, path: str, chain: int, first: int, values: NDArray[Any]) -> None:
+    def write(
+        self, path: str, chain: int, first: int, values: NDArray[Any], only: slice | None = None
+    ) -> None:
         """Write draws (or rows of a trace) of a chain from `first` on, and have the disk take them in.
 
-        What the last chunk held beyond them is gone. The chunks are not written by Zarr, which takes several times
-        as long.
+        With `only`, the chunks of these rows; they must be whole chunks. What the last chunk held beyond them is gone.
+        The chunks are not written by Zarr, which takes several times as long.
         """
         several = self._array(path).chunks[1]
         for k in range(first // several, -(-(first + len(values)) // several)):
             start = max(first, k * several)
-            self._write_chunks(path, chain, k, start, values[start - first : (k + 1) * several - first])
+            part = values[start - first : (k + 1) * several - first]
+            self._write_chunks(path, chain, k, start, part, only)
 
-    def _write_chunks(self, path: str, chain: int, k: int, start: int, values: NDArray[Any]) -> None:
+    def _write_chunks(
+        self, path: str, chain: int, k: int, start: int, values: NDArray[Any], only: slice | None
+    ) -> None:
         """Write the chunks that hold draws of the k-th lot, from `start` on: one for each strip of the rows."""
         array = self._array(path)
         size, before = array.chunks[1:], start - k * array.chunks[1]
-        for file, rows in self._strips(path, chain, k):
+        for file, rows in self._strips(path, chain, k, only):
             part = values[(slice(None), *rows)]
             chunk = np.full(size, array.fill_value, array.dtype) if part.shape != size else part
             if chunk is not part:
@@ -201,24 +206,28 @@ class Store:
                     chunk[(slice(before, before + len(part)), *inside)] = part
             _write_chunk(file, chunk, array.dtype)
 
-    def _strips(self, path: str, chain: int, k: int) -> Iterator[tuple[Path, tuple[slice, ...]]]:
+    def _strips(
+        self, path: str, chain: int, k: int, only: slice | None = None
+    ) -> Iterator[tuple[Path, tuple[slice, ...]]]:
         """Yield the file of each strip of the k-th lot of draws, and its place in a draw."""
         array = self._array(path)
         shape, size = array.shape[2:], array.chunks[2:]
         for at in itertools.product(*(range(-(-n // c)) for n, c in zip(shape, size, strict=True))):
             rows = tuple(slice(i * c, min(n, (i + 1) * c)) for i, n, c in zip(at, shape, size, strict=True))
-            yield self.path.joinpath(path, "c", str(chain), str(k), *map(str, at)), rows
+            if only is None or only.start <= rows[0].start < only.stop:
+                yield self.path.joinpath(path, "c", str(chain), str(k), *map(str, at)), rows
 
     def write_all(self, path: str, values: NDArray[Any]) -> None:
         """Write an array that is not made of draws."""
         self._array(path)[...] = values
 
-    def read(self, path: str, chain: int, n: int) -> NDArray[Any]:
-        """Return the first n draws (or rows of a trace) of a chain."""
+    def read(self, path: str, chain: int, n: int, only: slice | None = None) -> NDArray[Any]:
+        """Return the first n draws (or rows of a trace) of a chain; with `only`, these rows of them."""
         for k in range(-(-n // self._array(path).chunks[1])):
-            for file, _ in self._strips(path, chain, k):
+            for file, _ in self._strips(path, chain, k, only):
                 self._require(file)
-        values = np.asarray(self._array(path)[chain, :n])
+        place = (chain, slice(n)) if only is None else (chain, slice(n), only)
+        values = np.asarray(self._array(path)[place])
         return values.astype(np.float32) if values.dtype == np.float16 else values
 
     def read_all(self, path: str) -> NDArray[Any]:

@@ -104,8 +104,8 @@ class LangevinSetup(Setup):
     @property
     def stay(self) -> int | None:
         """The iterations that a chain stays on a rank, where whole chains hop from rank to rank."""
-        hopping = isinstance(self.schedule, Hopping) and self.grid.hopping
-        return self.schedule.stay if hopping else None
+        schedule = self.schedule
+        return schedule.stay if isinstance(schedule, Hopping) and self.grid.hopping else None
 
     def describe(self) -> dict[str, Any]:
         """Return what was chosen for this run, fit for JSON."""
