@@ -234,10 +234,10 @@ def test_a_failing_rank_ends_the_job(how, rank, told, tmp_path):
         psgld.shard(CASES["dense"]()[0], tmp_path / "shards", 4, absent="unobserved")
         values = tmp_path / "shards" / "values" / "c" / "1" / "0"
         values.write_bytes(bytes(100) + values.read_bytes()[100:])
-    start = time.perf_counter()
     done = mpiexec(3, "fail", tmp_path, f"how={how}", f"rank={rank}", check=False)
     assert done.returncode != 0
-    assert time.perf_counter() - start < 25  # of which most is the start of three Pythons on a busy machine
+    if how in ("throw", "kill"):
+        assert time.time() - (tmp_path / "failed").stat().st_mtime < 10
     assert re.search(told, done.stdout + done.stderr, re.MULTILINE), done.stderr
     assert len(re.findall("^psgld: rank", done.stdout + done.stderr, re.MULTILINE)) == 1
     assert "came to an end" not in done.stderr and "Traceback" not in done.stderr

@@ -183,7 +183,7 @@ def test_a_store_is_never_overwritten(tmp_path):
             {"model": FactorModel(3, "poisson", psgld.Exponential(1.0))},
             "row_prior rate None in the store, 1.0 now",
         ),
-        ({"sampler": PSGLD(blocks=5)}, "sampler blocks 3 in the store, 5 now"),
+        ({"sampler": PSGLD(blocks=5)}, "blocks 3 in the store, 5 now"),
         (
             {"sampler": PSGLD(blocks=3, dtype="float64")},
             "sampler dtype 'float32' in the store, 'float64' now",
