@@ -28,7 +28,7 @@ from .langevin import LangevinSetup
 @final
 @dataclass(frozen=True)
 class DSGLD:
-    """Settings of distributed SGLD, simulated on one machine or on MPI. Everything has a default that suits the data.
+    """Settings of distributed SGLD, on MPI or simulated on one machine. Everything has a default that suits the data.
 
     The shards are the S parts of a shuffled S × S grid: every row and every column has entries in each of them. A
     chain of `psgld.sample` is the chain of one worker; ask for `chains=S` to have as many as a cluster would run.
