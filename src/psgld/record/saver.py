@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -170,22 +169,26 @@ class Saver:
             self._write_checkpoint(number, snapshot)
 
     def _write_draws(self, number: int, snapshot: _Snapshot) -> None:
-        with self._noting_failure(number):
+        def write() -> None:
             for path, first, values in snapshot.rows:
                 name = path.removeprefix(f"{POSTERIOR}/")
                 self.store.write(path, number, first, values, self._rows(name) if name in FACTORS else None)
 
+        self._try(number, write)
+
     def _write_checkpoint(self, number: int, snapshot: _Snapshot) -> None:
-        with self._noting_failure(number):
+        def write() -> None:
             write_arrays(self.store.checkpoint(number), snapshot.state)
             self._written[number] = snapshot.written
 
-    @contextmanager
-    def _noting_failure(self, number: int) -> Iterator[None]:
+        self._try(number, write)
+
+    def _try(self, number: int, write: Callable[[], None]) -> None:
+        """Write something of a chain, or note why it cannot be written."""
         try:
             if not self._present():
                 raise FileNotFoundError(2, _GONE)
-            yield
+            write()
             self._failures.pop(number, None)
         except (
             OSError,
