@@ -192,7 +192,10 @@ def guard() -> Iterator[None]:
         rank, size = comm.Get_rank(), comm.Get_size()
         if size == 1:
             raise
-        if rank > 0 and isinstance(error, PsgldError | KeyboardInterrupt):
+        lost = (
+            type(error).__module__ == "mpi4py.MPI"
+        )  # a message failed: another rank is gone, and the witness tells
+        if lost or (rank > 0 and isinstance(error, PsgldError | KeyboardInterrupt)):
             time.sleep(_PATIENCE)
         sys.stderr.write(f"psgld: rank {rank} of {size} failed: {_reason(error)}\n")
         sys.stderr.flush()
