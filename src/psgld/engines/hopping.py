@@ -144,9 +144,13 @@ class HoppingChain:
         """Return Σ_k w_ik h_kj at pairs of places."""
         return self._told(lambda: self._whole.mu(rows, cols), (len(rows),), self.dtype)
 
-    def log_kernel(self, values: NDArray[Any], mu: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ."""
-        return self._whole.log_kernel(values, mu)
+    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
+
+        def find() -> NDArray[Any]:
+            return np.array([self._whole.log_kernel(rows, cols, values)])
+
+        return float(self._told(find, (1,), np.float64)[0])
 
     def squared_residuals(self) -> float:
         """Return Σ(v - μ)² as found at the last visit to each block."""
