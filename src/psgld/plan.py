@@ -2,11 +2,15 @@
 
 An iteration updates a part: N / B entries, and all K (I + J) coefficients move. Shared by R ranks of c cores,
 
-    t = (N / B · K a + K (I + J) · d) / (R c η) + p (latency + 4 w K min(I, J) / B / bandwidth) + log2(R) latency / B
+    t = (N / B · K a + K (I + J) · d) / (R c η) + p (latency + 4 w K min(I, J) / B / bandwidth) + o + s / B
 
 with a seconds an entry and component, d seconds a coefficient (K padded to whole vectors), η what threads lose to one
 another. With R > 1 each rank passes one strip of H on; p messages share a link; where a rank has m = B / R > 1 strips,
-the message is hidden behind the work on the other m - 1. The last term is the sum over ranks at the end of a cycle.
+the message is hidden behind the work on the other m - 1. o is the interpreter's part in a message. At the end of a cycle
+sums of all strips, 48 K B bytes, are added over the ranks, twice in small pieces and once as a table:
+
+    s = u + 2 ⌈log2 R⌉ latency + 2 (R - 1) / R · 48 K B / bandwidth
+
 A pass over the data is B iterations.
 """
 
@@ -14,7 +18,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, final
 
@@ -30,6 +34,9 @@ from .samplers import PSGLD
 _VECTOR = 16
 _COPIES = {"identity": 2, "real-valued": 3, "non-negative": 5}
 """Arrays of the size of the factors: themselves, what to go back to, momentum; bound and its sums."""
+
+_OVERHEAD, _UPKEEP = 1.5e-5, 1e-4
+"""o and u: seconds that the interpreter takes for an iteration, and for the end of a cycle, where there are ranks."""
 
 _SENT = {"identity": 1, "real-valued": 2, "non-negative": 3}
 """Arrays that travel with a strip: itself, its momentum, its bound."""
@@ -66,7 +73,7 @@ class Machine:
     entry : seconds an entry and component, on one core.
     coefficient : seconds a coefficient, for noise and step, on one core.
     cores : c, cores of a rank.
-    efficiency : η, the share of c cores that is left when c > 1 threads work together.
+    efficiency : η, the share of c cores that is left when c > 1 threads work together: they share caches and memory.
     memory : bytes that a rank may use.
     bandwidth : bytes a second of a link.
     latency : seconds a message.
@@ -101,7 +108,7 @@ class Forecast:
     compute_seconds: float
     message_seconds: float
     waiting_seconds: float  # for messages, beyond what is hidden
-    sum_seconds: float
+    sum_seconds: float  # the interpreter, and its share of the end of a cycle
 
     @property
     def memory(self) -> float:
@@ -164,8 +171,17 @@ def forecast(
     )
     return Forecast(
         blocks, ranks, data, factors, sent, compute, message, max(0.0, message - hidden),
-        math.ceil(math.log2(ranks)) * machine.latency / blocks,
+        _sums(size, machine, blocks, ranks),
     )  # fmt: skip
+
+
+def _sums(size: Size, machine: Machine, blocks: int, ranks: int) -> float:
+    """Return o + s / B."""
+    if ranks == 1:
+        return 0.0
+    table = 48.0 * size.rank * blocks * 2 * (ranks - 1) / ranks
+    small = 2 * math.ceil(math.log2(ranks)) * machine.latency
+    return _OVERHEAD + (_UPKEEP + small + table / machine.bandwidth) / blocks
 
 
 def best(size: Size, machine: Machine, most_ranks: int, metric: str = "non-negative") -> Forecast:
@@ -211,14 +227,22 @@ def turning_point(size: Size, machine: Machine, strips: int = 1) -> int | None:
     return None
 
 
-def measured(rank: int, seconds: float = 0.3) -> Machine:
-    """Time two small problems on one core, one of many entries and one of many coefficients, and solve for both."""
+def measured(rank: int, seconds: float = 0.3, cores: int = 1) -> Machine:
+    """Time two small problems on one core, one of many entries and one of many coefficients, and solve for both.
+
+    What threads lose to one another is measured on as many cores as there are here, `cores` at most.
+    """
     sizes, blocks = (Size(4000, 1000, 1_000_000, rank), Size(40_000, 10_000, 200_000, rank)), 4
     times = [iteration_seconds(size, blocks, seconds=seconds) for size in sizes]
     work = [[size.entries / blocks * size.stride, rank * (size.rows + size.cols)] for size in sizes]
     entry, coefficient = np.linalg.solve(np.array(work), np.array(times))
     # On a busy machine the two may be timed so unlike that one comes out negative.
-    return Machine(max(float(entry), 1e-12), max(float(coefficient), 1e-11))
+    speed = Machine(max(float(entry), 1e-12), max(float(coefficient), 1e-11), cores)
+    here = min(cores, Threads().workers)
+    if here == 1:
+        return speed
+    together = [iteration_seconds(size, blocks, here, seconds) for size in sizes]
+    return replace(speed, efficiency=float(np.clip(sum(times) / here / sum(together), 0.05, 1.0)))
 
 
 def iteration_seconds(size: Size, blocks: int, threads: int = 1, seconds: float = 0.3) -> float:

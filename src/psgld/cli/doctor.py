@@ -1,4 +1,4 @@
-"""`psgld doctor`: versions, machine, a self-check, a speed."""
+"""`psgld doctor`: versions, machine, a self-check, a speed; with `--mpi`, what messages between ranks take."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ from argparse import Namespace
 from typing import Any
 
 from .options import Parser, add_json
+from .plan import number
 
 
 def add(commands: Any) -> None:
     """Add the command."""
     parser: Parser = commands.add_parser(
         "doctor",
-        help="versions, machine, self-check, speed",
-        description="Print versions, cores, memory, instruction set; sample a tiny model; time a larger one.",
-        epilog="Example:\n  psgld doctor",
+        help="versions, machine, self-check, speed; messages between ranks",
+        description="Print versions, cores, memory, instruction set; sample a tiny model; time a larger one.\n"
+        "With --mpi, under mpiexec: the latency and bandwidth of messages between neighbouring ranks instead.",
+        epilog="Example:\n  psgld doctor\n  mpiexec -n 4 psgld doctor --mpi --json > network.json",
     )
+    parser.add_argument("--mpi", action="store_true", help="measure messages between the ranks of this job")
+    parser.add_argument(
+        "--rank", type=number, default=50, metavar="K", help="with --mpi: components of the model that is timed (50)"
+    )
+    parser.add_argument("--threads", type=number, default=1, help="with --mpi: threads of a rank (1)")
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -25,9 +32,28 @@ def run(args: Namespace) -> int:
     from ..doctor import examine, text
     from .output import print_json
 
+    if args.mpi:
+        return _network(args)
     report = examine()
     if args.json:
         print_json(report)
     else:
         print(text(report))
     return 0 if report["check"]["ok"] else 1
+
+
+def _network(args: Namespace) -> int:
+    """Measure on all ranks, report on rank 0."""
+    from .. import network
+    from ..engines import MPI
+    from .output import print_json
+
+    engine = MPI(args.threads)
+    with engine.guard():
+        report = network.measure(args.rank, args.threads)
+    if engine.rank == 0:
+        if args.json:
+            print_json(report)
+        else:
+            print(network.text(report))
+    return 0

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentTypeError, Namespace
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
+from ..errors import DataError
 from ..metrics import METRICS
 from .options import Parser, add_json
+
+_MEASURED = ("latency", "bandwidth", "entry", "coefficient", "efficiency")
 
 
 def number(text: str) -> int:
@@ -45,8 +50,11 @@ def add(commands: Any) -> None:
     )
     group.add_argument("--cores", type=number, default=1, help="of a rank (%(default)s)")
     group.add_argument("--memory", type=float, metavar="GB", help="that a rank may use")
-    group.add_argument("--bandwidth", type=float, default=10.0, metavar="GBIT", help="a second (%(default)s)")
-    group.add_argument("--latency", type=float, default=30.0, metavar="US", help="microseconds (%(default)s)")
+    group.add_argument(
+        "--network", type=Path, metavar="JSON", help="what psgld doctor --mpi --json found: network and speed"
+    )
+    group.add_argument("--bandwidth", type=float, metavar="GBIT", help="a second (10)")
+    group.add_argument("--latency", type=float, metavar="US", help="microseconds (30)")
     group.add_argument("--sharing", type=float, default=1.0, help="messages that share a link (%(default)s)")
     group.add_argument("--entry", type=float, metavar="NS", help="nanoseconds an entry, one core (measured)")
     group.add_argument(
@@ -87,16 +95,33 @@ def _machine(args: Namespace, size: Any) -> Any:
     from .. import plan
 
     given = args.entry is not None and args.coefficient is not None
-    base = plan.Machine() if given else plan.measured(args.rank)
-    return plan.Machine(
-        base.entry if args.entry is None else args.entry * 1e-9 / size.stride,
-        base.coefficient if args.coefficient is None else args.coefficient * 1e-9,
-        args.cores,
-        memory=float("inf") if args.memory is None else args.memory * 1e9,
-        bandwidth=args.bandwidth * 1e9 / 8,
-        latency=args.latency * 1e-6,
-        sharing=args.sharing,
-    )
+    found = {} if args.network is None else _network(args.network)
+    known = given or args.network is not None
+    base = plan.Machine(**found) if known else plan.measured(args.rank, cores=args.cores)
+    # What was asked for counts more than what was measured.
+    asked = {
+        "entry": None if args.entry is None else args.entry * 1e-9 / size.stride,
+        "coefficient": None if args.coefficient is None else args.coefficient * 1e-9,
+        "memory": None if args.memory is None else args.memory * 1e9,
+        "bandwidth": None if args.bandwidth is None else args.bandwidth * 1e9 / 8,
+        "latency": None if args.latency is None else args.latency * 1e-6,
+    }
+    given_here = {name: value for name, value in asked.items() if value is not None}
+    return replace(base, cores=args.cores, sharing=args.sharing, **given_here)
+
+
+def _network(path: Path) -> dict[str, float]:
+    """Return what `mpiexec … psgld doctor --mpi --json` found: network and speed."""
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {error}; make it by psgld doctor --mpi --json") from error
+    found = {name: report.get(name) for name in _MEASURED} if isinstance(report, dict) else {}
+    for name in _MEASURED:
+        value = found.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise DataError(f"{path} has no {name}, got {value!r}; make it by psgld doctor --mpi --json")
+    return {name: float(found[name]) for name in _MEASURED}
 
 
 def _text(record: dict[str, Any]) -> str:

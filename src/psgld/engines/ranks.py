@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
 import sys
 import time
@@ -12,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelError, PsgldError
+from ..errors import ModelError, PsgldError, SamplingError
 from . import witness
 
 _PATIENCE = 3.0
@@ -55,12 +56,31 @@ def wait(requests: list[Any]) -> None:
     for _ in range(20):
         if test_all(requests):
             return
-    patience = time.perf_counter() + 0.002
+    start = time.monotonic()
     while not test_all(requests):
-        if time.perf_counter() < patience:
+        waited = time.monotonic() - start
+        if waited < 0.002:
             os.sched_yield()
-        else:
-            time.sleep(0.0001)
+            continue
+        time.sleep(0.0001)
+        if waited > _longest():
+            raise SamplingError(
+                f"no word from the other ranks for {_longest():g} s; a rank hangs or a host is cut off: mend that and "
+                "go on with --resume, or set PSGLD_PATIENCE to more seconds"
+            )
+
+
+@cache
+def _longest() -> float:
+    """Return the seconds that a rank waits for others. A host that is cut off sends nothing, not even an end."""
+    text = os.environ.get("PSGLD_PATIENCE", "600")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise ModelError(f"PSGLD_PATIENCE must be a positive number of seconds, or inf, got {text!r}")
+    return seconds
 
 
 def total(table: NDArray[Any]) -> NDArray[Any]:
@@ -201,8 +221,15 @@ def guard() -> Iterator[None]:
         sys.stderr.flush()
         if (connection := _witness()) is not None:
             connection.told()
-        comm.Abort(1)
-        raise
+        _abort()
+
+
+def _abort() -> NoReturn:
+    """End all ranks. MPICH's launcher ends its ranks on hosts that are cut off only if all of the world is to end."""
+    from mpi4py import MPI
+
+    MPI.COMM_WORLD.Abort(1)
+    os._exit(1)  # some return from it
 
 
 def _reason(error: BaseException) -> str:
