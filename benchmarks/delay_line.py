@@ -51,7 +51,7 @@ def forward(delay: float, ports: list[socket.socket]) -> None:
 
 def main() -> None:
     with suppress(OSError):  # frames must not wait for a core while ranks compute; it sleeps most of the time
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
     forward(float(sys.argv[1]), [opened(name) for name in sys.argv[2:]])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,7 +35,8 @@ def test_a_rank_sends_one_strip_of_H():
     assert forecast(Size(10_681, 71_567, 10_000_000, 64), machine, 8, 8).sent_bytes == 3 * strip
     assert got.message_seconds == pytest.approx(1e-4 + got.sent_bytes / 1e9)
     assert got.waiting_seconds == got.message_seconds  # one strip a rank: nothing to hide behind
-    assert got.sum_seconds == pytest.approx(3 * 1e-4 / 8)
+    table = 2 * 7 / 8 * 48 * 50 * 8 / 1e9
+    assert got.sum_seconds == pytest.approx(1.5e-5 + (1e-4 + 2 * 3 * 1e-4 + table) / 8)
     assert got.compute_seconds == pytest.approx(forecast(MOVIELENS, machine, 8).compute_seconds / 8)
 
 
@@ -71,12 +73,30 @@ def test_more_ranks_gain_nearly_quadratically_and_then_no_more():
     assert times[480] > 0.9 * machine.latency  # the messages are left
 
 
-def test_messages_that_share_a_link_make_more_ranks_slower():
-    times = [
-        forecast(MOVIELENS, Machine(latency=2e-4, sharing=r / 10), r, r).iteration
-        for r in (15, 30, 60, 90, 120)
-    ]
-    assert times[-1] > times[-2]
+def test_the_shape_of_the_paper():
+    """MovieLens-10M: the gain is near-quadratic at first and lasts to about 90 ranks; 120 are slower.
+
+    Its cores were slower than ours, and the ranks of each of 15 machines shared a link.
+    """
+    ranks = (5, 15, 30, 60, 90, 120)
+    machine = Machine(entry=9.3e-8 / 64, coefficient=1e-10, latency=5e-5)
+    times = {
+        r: forecast(MOVIELENS, replace(machine, sharing=max(1.0, r / 15)), r, r, metric="identity").iteration
+        for r in ranks
+    }
+    assert math.log(times[5] / times[15]) / math.log(3) > 1.9
+    assert math.log(times[15] / times[30]) / math.log(2) > 1.7
+    assert times[5] > times[15] > times[30] > times[60] > times[90]
+    assert times[120] > times[90]
+
+
+def test_a_table_of_sums_grows_with_the_strips():
+    """48 bytes a component and strip, once a cycle: no share of an iteration vanishes as strips are added."""
+    machine = Machine(bandwidth=1e8, latency=0.0, overhead=0.0, upkeep=0.0)
+    per_iteration = 2 * 3 / 4 * 48 * 50 / 1e8
+    for blocks in (4, 40, 400):
+        assert forecast(MOVIELENS, machine, blocks, 4).sum_seconds == pytest.approx(per_iteration)
+    assert forecast(MOVIELENS, machine, 4, 1).sum_seconds == 0
 
 
 @pytest.mark.parametrize("times", [2, 4, 8])
@@ -84,7 +104,7 @@ def test_time_is_flat_as_data_and_ranks_grow_together(times):
     base = forecast(Size(85_448, 572_536, 10_000_000, 50), Machine(), 15, 15)
     size = Size(times * 85_448, times * 572_536, times**2 * 10_000_000, 50)
     more = forecast(size, Machine(), times * 15, times * 15)
-    assert more.iteration == pytest.approx(base.iteration, rel=0.01)
+    assert more.iteration == pytest.approx(base.iteration, rel=0.02)
 
 
 def test_turning_point():
@@ -92,7 +112,7 @@ def test_turning_point():
     assert turn is not None
     assert forecast(MOVIELENS, Machine(), turn, turn).dominated
     assert not forecast(MOVIELENS, Machine(), turn - 1, turn - 1).dominated
-    assert plan.turning_point(MOVIELENS, Machine(bandwidth=1e18, latency=0.0)) is None
+    assert plan.turning_point(MOVIELENS, Machine(bandwidth=1e18, latency=0.0, overhead=0.0, upkeep=0.0)) is None
 
 
 def test_best_is_the_least_of_all():
@@ -167,6 +187,14 @@ def test_shard_command(tmp_path, capsys):
 @pytest.mark.slow
 def test_the_model_is_near_what_is_measured():
     """A factor of two either way, because others may use the machine; `make bench` states the error."""
-    machine = plan.measured(32, 0.2)
     size = Size(20_000, 3000, 1_000_000, 32)
-    assert forecast(size, machine, 6).iteration == pytest.approx(plan.iteration_seconds(size, 6), rel=1.0)
+    for threads in (1, 2):
+        machine = plan.measured(32, 0.2, threads)
+        took = plan.iteration_seconds(size, 6, threads)
+        assert forecast(size, machine, 6).iteration == pytest.approx(took, rel=1.0)
+
+
+def test_cores_are_measured_together():
+    alone, both = plan.measured(4, 0.01), plan.measured(4, 0.01, cores=2)
+    assert (alone.cores, alone.efficiency) == (1, Machine().efficiency)
+    assert both.cores == 2 and 0.05 <= both.efficiency <= 1.0

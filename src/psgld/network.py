@@ -86,7 +86,7 @@ def library() -> str:
     from mpi4py import MPI as Library
 
     first = str(Library.Get_library_version()).replace("\0", "").split(",")[0]
-    return " ".join(first.split("MPICH Release")[0].split())
+    return " ".join(first.split("MPICH Release")[0].replace("Version:", "").split())
 
 
 def _step(size: int, seconds: float) -> float:

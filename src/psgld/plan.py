@@ -35,9 +35,6 @@ _VECTOR = 16
 _COPIES = {"identity": 2, "real-valued": 3, "non-negative": 5}
 """Arrays of the size of the factors: themselves, what to go back to, momentum; bound and its sums."""
 
-_OVERHEAD, _UPKEEP = 1.5e-5, 1e-4
-"""o and u: seconds that the interpreter takes for an iteration, and for the end of a cycle, where there are ranks."""
-
 _SENT = {"identity": 1, "real-valued": 2, "non-negative": 3}
 """Arrays that travel with a strip: itself, its momentum, its bound."""
 
@@ -78,6 +75,7 @@ class Machine:
     bandwidth : bytes a second of a link.
     latency : seconds a message.
     sharing : p, messages that share a link; 1 where neighbours in the ring are neighbours in the network.
+    overhead, upkeep : o and u, seconds of the interpreter for an iteration and for a cycle, where there are ranks.
     """
 
     entry: float = 9.3e-9 / 64
@@ -88,10 +86,12 @@ class Machine:
     bandwidth: float = 1.25e9
     latency: float = 3e-5
     sharing: float = 1.0
+    overhead: float = 1.5e-5
+    upkeep: float = 1e-4
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not value >= 0 or (value == 0 and name != "latency"):
+            if not value >= 0 or (value == 0 and name not in ("latency", "overhead", "upkeep")):
                 raise ModelError(f"{name} must be positive, got {value!r}")
 
 
@@ -181,7 +181,7 @@ def _sums(size: Size, machine: Machine, blocks: int, ranks: int) -> float:
         return 0.0
     table = 48.0 * size.rank * blocks * 2 * (ranks - 1) / ranks
     small = 2 * math.ceil(math.log2(ranks)) * machine.latency
-    return _OVERHEAD + (_UPKEEP + small + table / machine.bandwidth) / blocks
+    return machine.overhead + (machine.upkeep + small + table / machine.bandwidth) / blocks
 
 
 def best(size: Size, machine: Machine, most_ranks: int, metric: str = "non-negative") -> Forecast:

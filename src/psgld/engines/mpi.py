@@ -198,6 +198,7 @@ class MpiChain:
         self._comm, self._rank = ranks.world(), engine.rank
         self._ring = Ring(grid.blocks, engine.ranks, grid.swapped)
         self._pool = _core.Pool(engine.workers)
+        self._abreast = engine.workers  # blocks between two looks at the messages
         self._first, self._last = self._ring.own(self._rank)
         self._strips = grid.core.inner_strips()
         self._moves: dict[tuple[int, int], Move] = {}
@@ -438,8 +439,9 @@ class MpiChain:
         work(move.first, move.last)
         requests += self._send(move, travelling, _TRAVEL)
         for first, last in ((0, move.first), (move.last, self._last - self._first)):
-            if first < last:
-                work(first, last)
+            for b in range(first, last, self._abreast):
+                work(b, min(b + self._abreast, last))
+                ranks.poke(requests)
         ranks.wait(requests)
 
     def _bring(self, part: int) -> None:

@@ -83,6 +83,12 @@ def _longest() -> float:
     return seconds
 
 
+def poke(requests: list[Any]) -> None:
+    """Let messages go on: most MPI libraries move large ones, over a network, only while somebody asks for them."""
+    if requests:
+        type(requests[0]).Testall(requests)
+
+
 def total(table: NDArray[Any]) -> NDArray[Any]:
     """Return the sum over the ranks. Exact in any order where only one rank has a number, or all have integers."""
     out = np.ascontiguousarray(table).copy()
