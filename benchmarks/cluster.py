@@ -164,13 +164,13 @@ class Cluster:
 
     def kill(self, host: int, program: str = "") -> int:
         """Kill all processes of a host whose command has that in it; return how many they were."""
-        found = [pid for pid in self.processes(host) if program in _command(pid)]
+        found = self.processes(host, program)
         _kill(found)
         return len(found)
 
-    def processes(self, host: int) -> list[int]:
-        """Return the processes on a host."""
-        return _inside(f"{self.name}-{host}")
+    def processes(self, host: int, program: str = "") -> list[int]:
+        """Return the processes on a host whose command has that in it."""
+        return [pid for pid in _inside(f"{self.name}-{host}") if program in _command(pid)]
 
     # -- building ----------------------------------------------------------------------------------------------
 
