@@ -1,11 +1,11 @@
-"""A cluster in a box: hosts as network namespaces, joined by links of a given bandwidth and delay; Open MPI or MPICH over them.
+"""A cluster in a box: hosts as network namespaces, joined by links of a given bandwidth and delay; MPI over them.
 
     host 1: eth0 10.77.0.1 ── veth ──┐
     host 2: eth0 10.77.0.2 ── veth ──┤ a switch, in a namespace of its own
     host 3: eth0 10.77.0.3 ── veth ──┘
 
-The addresses exist in these namespaces only. `tc` shapes what a host sends; where the kernel has no `netem`, `tbf` limits the
-bandwidth and `delay_line.py` is the switch. All hosts share the cores and the files of this machine. Needs root.
+The addresses exist in these namespaces only. `tc` shapes what a host sends; where the kernel has no `netem`, `tbf`
+limits the bandwidth and `delay_line.py` is the switch. Hosts share the cores and the files of this machine. Needs root.
 
     with Cluster(hosts=2, gigabits=1.0, delay=2e-4) as cluster:
         subprocess.run(cluster.command(mpi, ranks=2, program=[sys.executable, "program.py"]), env=mpi.environment)
@@ -135,7 +135,7 @@ class Cluster:
     # -- running -----------------------------------------------------------------------------------------------
 
     def command(self, mpi: Mpi, ranks: int, program: list[str], hosts: list[int] | None = None) -> list[str]:
-        """Return the command that starts a program on ranks over hosts (all of them), to be run in `mpi.environment`."""
+        """Return the command that starts a program on ranks over hosts (all); to be run in `mpi.environment`."""
         hosts = hosts or list(range(1, self.hosts + 1))
         assert self._folder is not None
         agent = str(Path(self._folder) / "agent")
@@ -222,7 +222,9 @@ class Cluster:
             show = ["ip", "-n", f"{self.name}-{host}", "link", "show", "eth0"]
             while "state UP" not in _output(show):
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"the link of host {host} does not come up: {' '.join(_output(show).split())}")
+                    raise RuntimeError(
+                        f"the link of host {host} does not come up: {' '.join(_output(show).split())}"
+                    )
                 time.sleep(0.02)
 
     def close(self) -> None:

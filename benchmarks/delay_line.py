@@ -31,7 +31,7 @@ def opened(port: str) -> socket.socket:
 
 def forward(delay: float, ports: list[socket.socket]) -> None:
     """Pass frames on, for ever."""
-    held: deque[tuple[float, socket.socket, bytes]] = deque()  # in order of time, as the delay is the same for all
+    held: deque[tuple[float, socket.socket, bytes]] = deque()  # in order of time: all wait equally long
     seen: dict[bytes, socket.socket] = {}
     while True:
         patience = max(0.0, held[0][0] - time.monotonic()) if held else None

@@ -23,7 +23,7 @@ def run(settings: Settings) -> Iterator[Row]:
     for size, blocks, threads in _CASES:
         if settings.quick:
             size = replace(size, entries=size.entries // 50)
-        machine = replace(plan.measured(size.rank, seconds), cores=threads)
+        machine = plan.measured(size.rank, seconds, threads)
         predicted = plan.forecast(size, machine, blocks).iteration
         took = plan.iteration_seconds(size, blocks, threads, seconds)
         yield Row(

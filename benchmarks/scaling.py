@@ -1,13 +1,12 @@
-"""Strong and weak scaling over ranks, on this machine and over hosts with 1 Gb/s and 0.2 ms, beside what `psgld plan` predicts.
+"""Strong and weak scaling over ranks, on this machine and over hosts with 1 Gb/s and 0.2 ms, beside `psgld plan`.
 
-Strong: the same matrix on more ranks. Weak: the matrix once more below for each rank. The ranks measure by themselves, what
-`psgld doctor --mpi` measures and then the iterations, in one job: `mpiexec -n R python -m benchmarks.scaling FOLDER ROUNDS`.
+Strong: the same matrix on more ranks. Weak: the matrix once more below for each rank. The ranks measure in one job what
+`psgld doctor --mpi` measures, and then iterations: `mpiexec -n R python -m benchmarks.scaling FOLDER ROUNDS`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -49,7 +48,9 @@ def run(settings: Settings) -> Iterator[Row]:
     for where, times in found.items():
         yield _row("strong", where, most, times, alone)
         yield _row("weak", where, most, times, alone)
-        steps = ", ".join(f"{s['bytes'] / 1e3:.0f} kB {1e6 * s['seconds']:.0f} µs" for s in times["network"]["ring"])
+        steps = ", ".join(
+            f"{s['bytes'] / 1e3:.0f} kB {1e6 * s['seconds']:.0f} µs" for s in times["network"]["ring"]
+        )
         yield Row(
             f"ring step, {where}, {most} ranks: microseconds",
             1e6 * times["network"]["latency"],

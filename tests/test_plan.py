@@ -112,7 +112,9 @@ def test_turning_point():
     assert turn is not None
     assert forecast(MOVIELENS, Machine(), turn, turn).dominated
     assert not forecast(MOVIELENS, Machine(), turn - 1, turn - 1).dominated
-    assert plan.turning_point(MOVIELENS, Machine(bandwidth=1e18, latency=0.0, overhead=0.0, upkeep=0.0)) is None
+    assert (
+        plan.turning_point(MOVIELENS, Machine(bandwidth=1e18, latency=0.0, overhead=0.0, upkeep=0.0)) is None
+    )
 
 
 def test_best_is_the_least_of_all():

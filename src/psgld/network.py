@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,8 @@ def measure(rank: int = 50, threads: int = 1, seconds: float = 0.3) -> dict[str,
             "messages are measured between ranks, and there is 1; start several: mpiexec -n 2 psgld doctor --mpi"
         )
     names = [record["host"] for record in ranks.everyones({"host": platform.node()})]
-    steps = [{"bytes": size, "seconds": _step(size, seconds)} for size in _SIZES]
-    latency, bandwidth = fit([s["bytes"] for s in steps], [s["seconds"] for s in steps])
+    times = [_step(size, seconds) for size in _SIZES]
+    latency, bandwidth = fit(_SIZES, times)
     machine = plan.measured(rank, seconds, threads)
     speed = ranks.total(np.array([machine.entry, machine.coefficient, machine.efficiency])) / engine.ranks
     return {
@@ -51,7 +51,7 @@ def measure(rank: int = 50, threads: int = 1, seconds: float = 0.3) -> dict[str,
         "hosts": names,
         "library": library(),
         "links": _links(),
-        "ring": steps,
+        "ring": [{"bytes": s, "seconds": t} for s, t in zip(_SIZES, times, strict=True)],
         "sum_seconds": _together(lambda: ranks.total(np.zeros(4096)), seconds),
         "latency": latency,
         "bandwidth": bandwidth,
@@ -63,7 +63,7 @@ def measure(rank: int = 50, threads: int = 1, seconds: float = 0.3) -> dict[str,
     }
 
 
-def fit(sizes: list[int], times: list[float]) -> tuple[float, float]:
+def fit(sizes: Sequence[int], times: Sequence[float]) -> tuple[float, float]:
     """Return the latency and the bandwidth of t = latency + size / bandwidth nearest to the times, relatively.
 
     Examples
@@ -173,7 +173,10 @@ def text(report: dict[str, Any]) -> str:
             for step in report["ring"]
         ),
         ("sum", f"{report['sum_seconds'] * 1e6:,.1f} µs for 32 kB over all ranks"),
-        ("links", "one by one" if len(links) <= _SHOWN else f"one by one; the {_SHOWN} slowest of {len(links)}"),
+        (
+            "links",
+            "one by one" if len(links) <= _SHOWN else f"one by one; the {_SHOWN} slowest of {len(links)}",
+        ),
     ]
     slowest = sorted(sorted(links, key=lambda k: k["bandwidth"])[:_SHOWN], key=lambda k: k["from"])
     lines += [
@@ -185,7 +188,10 @@ def text(report: dict[str, Any]) -> str:
         for k in slowest
     ]
     lines += [
-        ("speed", f"K = {report['rank']}, {report['threads']} thread(s), all ranks at once: {_speed(report)}"),
+        (
+            "speed",
+            f"K = {report['rank']}, {report['threads']} thread(s), all ranks at once: {_speed(report)}",
+        ),
         ("plan", f"psgld plan … {options(report)}"),
     ]
     return "\n".join(f"{name:<12}{value}".rstrip() for name, value in lines)

@@ -6,8 +6,8 @@ An iteration updates a part: N / B entries, and all K (I + J) coefficients move.
 
 with a seconds an entry and component, d seconds a coefficient (K padded to whole vectors), η what threads lose to one
 another. With R > 1 each rank passes one strip of H on; p messages share a link; where a rank has m = B / R > 1 strips,
-the message is hidden behind the work on the other m - 1. o is the interpreter's part in a message. At the end of a cycle
-sums of all strips, 48 K B bytes, are added over the ranks, twice in small pieces and once as a table:
+the message is hidden behind the work on the other m - 1. o is the interpreter's part in an iteration. At the end of a
+cycle a table of sums of all strips, 48 K B bytes, and two single numbers are added over the ranks:
 
     s = u + 2 ⌈log2 R⌉ latency + 2 (R - 1) / R · 48 K B / bandwidth
 

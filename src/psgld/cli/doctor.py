@@ -20,7 +20,11 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--mpi", action="store_true", help="measure messages between the ranks of this job")
     parser.add_argument(
-        "--rank", type=number, default=50, metavar="K", help="with --mpi: components of the model that is timed (50)"
+        "--rank",
+        type=number,
+        default=50,
+        metavar="K",
+        help="with --mpi: components of the model that is timed (50)",
     )
     parser.add_argument("--threads", type=number, default=1, help="with --mpi: threads of a rank (1)")
     add_json(parser)

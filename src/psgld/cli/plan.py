@@ -95,7 +95,7 @@ def _machine(args: Namespace, size: Any) -> Any:
     from .. import plan
 
     given = args.entry is not None and args.coefficient is not None
-    found = {} if args.network is None else _network(args.network)
+    found: dict[str, Any] = {} if args.network is None else _network(args.network)
     known = given or args.network is not None
     base = plan.Machine(**found) if known else plan.measured(args.rank, cores=args.cores)
     # What was asked for counts more than what was measured.
@@ -116,12 +116,13 @@ def _network(path: Path) -> dict[str, float]:
         report = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}; make it by psgld doctor --mpi --json") from error
-    found = {name: report.get(name) for name in _MEASURED} if isinstance(report, dict) else {}
+    found = {}
     for name in _MEASURED:
-        value = found.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        value = report.get(name) if isinstance(report, dict) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
             raise DataError(f"{path} has no {name}, got {value!r}; make it by psgld doctor --mpi --json")
-    return {name: float(found[name]) for name in _MEASURED}
+        found[name] = float(value)
+    return found
 
 
 def _text(record: dict[str, Any]) -> str:
