@@ -16,7 +16,7 @@ def add(commands: Any) -> None:
         help="versions, machine, self-check, speed; messages between ranks",
         description="Print versions, cores, memory, instruction set; sample a tiny model; time a larger one.\n"
         "With --mpi, under mpiexec: the latency and bandwidth of messages between neighbouring ranks instead.",
-        epilog="Example:\n  psgld doctor\n  mpiexec -n 4 psgld doctor --mpi --json > network.json",
+        epilog="Example:\n  psgld doctor\n  mpiexec -n 4 psgld doctor --mpi --json",
     )
     parser.add_argument("--mpi", action="store_true", help="measure messages between the ranks of this job")
     parser.add_argument(
