@@ -1,5 +1,5 @@
-// Python bindings of csr.hpp and label_index.hpp: exactly typed arrays in, arrays owned by NumPy out, no
-// guessing.
+// Python bindings of csr.hpp, label_index.hpp and spool.hpp: exactly typed arrays in, arrays owned by NumPy
+// out, no guessing.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -10,6 +10,7 @@
 
 #include "csr.hpp"
 #include "label_index.hpp"
+#include "spool.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -20,7 +21,15 @@ template <class T>
 using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 template <class T>
+using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
 std::span<const T> view(const In<T>& array) {
+  return {array.data(), array.shape(0)};
+}
+
+template <class T>
+std::span<T> view(const InOut<T>& array) {
   return {array.data(), array.shape(0)};
 }
 
@@ -83,6 +92,49 @@ auto known_labels(const psgld::LabelIndex& index) {
   return give(std::move(copy), static_cast<std::int64_t>(labels.size()));
 }
 
+template <class Value>
+nb::tuple group_entries(const In<std::uint16_t>& strips, const In<std::int32_t>& rows,
+                        const In<std::int32_t>& cols, const In<Value>& values, int blocks,
+                        const InOut<std::int64_t>& row_counts, const InOut<std::int64_t>& col_counts) {
+  psgld::Grouped grouped;
+  auto bounds = std::make_unique_for_overwrite<std::int64_t[]>(blocks + std::size_t{1});
+  {
+    nb::gil_scoped_release release;
+    grouped = psgld::group_entries(view(strips), view(rows), view(cols), view(values), blocks,
+                                   view(row_counts), view(col_counts));
+  }
+  std::copy(grouped.bounds.begin(), grouped.bounds.end(), bounds.get());
+  auto* const records = reinterpret_cast<std::uint8_t*>(grouped.records.release());
+  return nb::make_tuple(give(std::unique_ptr<std::uint8_t[]>(records), grouped.bytes),
+                        give(std::move(bounds), blocks + std::int64_t{1}), grouped.single);
+}
+
+template <class Value>
+std::size_t place_entries(const In<std::uint8_t>& records, bool single, const In<std::int32_t>& place,
+                          const In<std::int32_t>& index, std::int32_t first, std::int32_t last,
+                          const InOut<std::int32_t>& rows, const InOut<std::int32_t>& cols,
+                          const InOut<Value>& values, std::size_t done) {
+  nb::gil_scoped_release release;
+  const auto put = single ? &psgld::place_entries<float, Value> : &psgld::place_entries<double, Value>;
+  return put(std::as_bytes(view(records)), view(place), view(index), first, last, view(rows), view(cols),
+             view(values), done);
+}
+
+template <class Value>
+void define_spool(nb::module_& m) {
+  m.def("group_entries", &group_entries<Value>, "strips"_a.noconvert(), "rows"_a.noconvert(),
+        "cols"_a.noconvert(), "values"_a.noconvert(), "blocks"_a, "row_counts"_a.noconvert(),
+        "col_counts"_a.noconvert(),
+        "Records of a batch of entries in the order of strips: (records, bounds of the strips, whether the "
+        "values are float32).\n"
+        "The counts of the row and column codes are added to.");
+  m.def("place_entries", &place_entries<Value>, "records"_a.noconvert(), "single"_a, "place"_a.noconvert(),
+        "index"_a.noconvert(), "first"_a, "last"_a, "rows"_a.noconvert(), "cols"_a.noconvert(),
+        "values"_a.noconvert(), "done"_a,
+        "Append the records of the rows at the places [first, last) to entries of which `done` are there; "
+        "return how many there are then.");
+}
+
 }  // namespace
 
 void bind_data(nb::module_& m) {
@@ -95,6 +147,8 @@ void bind_data(nb::module_& m) {
   define_canonical_csr<std::int32_t, double>(m);
   define_canonical_csr<std::int64_t, float>(m);
   define_canonical_csr<std::int64_t, double>(m);
+  define_spool<float>(m);
+  define_spool<double>(m);
   m.def("find_non_finite", &find_non_finite<float>, "values"_a.noconvert(),
         "The number of NaN and infinite values, and the position of the first (-1 without).");
   m.def("find_non_finite", &find_non_finite<double>, "values"_a.noconvert());

@@ -1,6 +1,7 @@
 // Integer labels to 0, 1, 2, ... in the order of their first appearance, batch by batch.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -10,7 +11,8 @@
 
 namespace psgld {
 
-// A table of open addressing that holds the codes only: 4 bytes a slot beside the 8 of each label.
+// A table of open addressing that holds the codes only: 4 bytes a slot beside the 8 of each label. Small
+// numbers, which most labels are, are looked up in a plain table: several times faster than to hash them.
 class LabelIndex {
  public:
   const std::vector<std::int64_t>& labels() const { return labels_; }
@@ -22,8 +24,17 @@ class LabelIndex {
 
  private:
   static constexpr std::int32_t empty = -1;
+  static constexpr std::uint64_t small = 1u << 22;
 
   std::int32_t code(std::int64_t label) {
+    const auto at = static_cast<std::uint64_t>(label);
+    if (at >= small) return hashed_code(label);
+    if (at >= plain_.size()) plain_.resize(std::min(small, 2 * at + 1024), empty);
+    if (plain_[at] == empty) plain_[at] = hashed_code(label);
+    return plain_[at];
+  }
+
+  std::int32_t hashed_code(std::int64_t label) {
     std::size_t at = hash(label) & mask_;
     for (; slots_[at] != empty; at = (at + 1) & mask_)
       if (labels_[slots_[at]] == label) return slots_[at];
@@ -54,6 +65,7 @@ class LabelIndex {
   }
 
   std::vector<std::int64_t> labels_;
+  std::vector<std::int32_t> plain_;
   std::vector<std::int32_t> slots_ = std::vector<std::int32_t>(1024, empty);
   std::size_t mask_ = 1023;
 };

@@ -15,7 +15,7 @@ from scipy import io, sparse
 
 import psgld
 from psgld import _core
-from psgld.shards import spool, stream, write
+from psgld.shards import spool, store, stream, write
 from psgld.shards.sides import Dealer, Named
 
 pytest.importorskip("zarr")
@@ -269,7 +269,7 @@ def test_integers_then_strings():
 
 def test_label_index_grows():
     rng = np.random.default_rng(0)
-    labels = rng.integers(-(2**62), 2**62, 50_000)
+    labels = np.concatenate([rng.integers(-(2**62), 2**62, 50_000), rng.integers(-5, 2**23, 50_000)])
     index = _core.LabelIndex()
     column = labels[rng.integers(0, len(labels), 200_000)]
     codes = index.encode(column)
@@ -285,13 +285,46 @@ def test_dealing_does_not_depend_on_how_often_one_asks():
     assert not np.array_equal(few.strips(100), Dealer(7, 1).strips(100))
 
 
-def test_spool_groups_by_strip(tmp_path):
-    file = spool.Spool(tmp_path / "x", 3)
-    rows, cols = np.array([0, 1, 2, 0], np.int32), np.array([4, 5, 6, 7], np.int32)
-    file.add(np.array([2, 0, 1, 2], np.uint16), rows, cols, np.array([1.0, 2.0, 3.0, 4.0]))
-    got = file.strip(2, 2, np.dtype(np.float32), np.array([0, 0, 0], np.int32), range(1))
-    assert [x.tolist() for x in got] == [[0, 0], [4, 7], [1.0, 4.0]]
+@pytest.mark.parametrize("value", [4.0, 0.1])  # 0.1 needs 8 bytes
+def test_spool_groups_by_strip(value, tmp_path):
+    file = spool.Spool(tmp_path / "x")
+    strips = np.array([2, 0, 1], np.uint16)
+    counts = np.zeros(3, np.int64), np.zeros(8, np.int64)
+    for _ in range(2):
+        rows, cols = np.array([0, 1, 2, 0], np.int32), np.array([4, 5, 6, 7], np.int32)
+        batch = _core.group_entries(strips, rows, cols, np.array([1.0, 2.0, 3.0, value]), 3, *counts)
+        file.add(spool.Grouped(*batch))
+    assert counts[0].tolist() == [4, 2, 2] and counts[1].tolist() == [0, 0, 0, 0, 2, 2, 2, 2]
+    assert file.single == (value == 4.0)
+    places, indices = np.array([0, 0, 0], np.int32), np.arange(8, 0, -1, dtype=np.int32)
+    got = file.strip(2, 4, np.dtype(np.float64), places, indices, range(1))
+    assert [x.tolist() for x in got] == [[0, 0, 0, 0], [4, 1, 4, 1], [1.0, value, 1.0, value]]
+    assert [len(x) for x in file.strip(2, 0, np.dtype(np.float64), places, indices, range(1, 2))] == [0, 0, 0]
     file.close()
+
+
+def test_codes_that_are_not_known_are_refused():
+    strips, one = np.zeros(2, np.uint16), np.ones(1, np.int32)
+    counts = np.zeros(2, np.int64), np.zeros(1, np.int64)
+    with pytest.raises(IndexError, match="a code is not known"):
+        _core.group_entries(strips, one, one, np.ones(1), 1, *counts)
+    records, _, single = _core.group_entries(strips, one, 0 * one, np.ones(1), 1, *counts)
+    with pytest.raises(IndexError, match="a code is not known"):
+        _core.place_entries(records, single, one, one, 0, 2, 0 * one, 0 * one, np.ones(1), 0)
+    with pytest.raises(ValueError, match="more entries than were counted"):
+        _core.place_entries(
+            records, single, strips.astype(np.int32), one, 0, 2, 0 * one, 0 * one, np.ones(1), 1
+        )
+
+
+def test_strips_are_written_whether_they_are_small_or_large(tmp_path, monkeypatch):
+    for held in (1, 500, 1 << 20):  # one at a time, some, all
+        monkeypatch.setattr(store, "_HELD", held)
+        psgld.shard(frame(), tmp_path / str(held), 7, absent="unobserved")
+    first, *others = (psgld.Shards.open(tmp_path / str(held)) for held in (1, 500, 1 << 20))
+    for other in others:
+        assert first.manifest == other.manifest
+        assert_same(first.load(), other.load())
 
 
 _OWN = """

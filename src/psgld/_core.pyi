@@ -232,4 +232,25 @@ class LabelIndex:
     def encode(self, labels: _I64) -> NDArray[np.int32]: ...
     def labels(self) -> _I64: ...
 
+def group_entries(
+    strips: NDArray[np.uint16],
+    rows: NDArray[np.int32],
+    cols: NDArray[np.int32],
+    values: _Float,
+    blocks: int,
+    row_counts: _I64,
+    col_counts: _I64,
+) -> tuple[NDArray[np.uint8], _I64, bool]: ...
+def place_entries(
+    records: NDArray[np.uint8],
+    single: bool,
+    place: NDArray[np.int32],
+    index: NDArray[np.int32],
+    first: int,
+    last: int,
+    rows: NDArray[np.int32],
+    cols: NDArray[np.int32],
+    values: _Float,
+    done: int,
+) -> int: ...
 def find_non_finite(values: _Float) -> tuple[int, int]: ...

@@ -3,68 +3,75 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO, final
+from typing import BinaryIO, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _core
 from ..labels import FloatArray
 
 Entries = tuple[NDArray[np.int32], NDArray[np.int32], FloatArray]
+_BYTES = {True: 12, False: 16}
+"""Of a record: row code, column code, and a value of 4 or 8 bytes."""
+
+
+class Grouped(NamedTuple):
+    """A batch as records (`spool.hpp`) in the order of strips."""
+
+    records: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+    """Where each strip begins, in records, and the end."""
+    single: bool
+    """The values are float32, which holds them exactly."""
 
 
 @final
 class Spool:
-    """A batch is three arrays one after the other, row codes, column codes and values, each in the order of strips."""
+    """A file of batches, and where each of their strips is."""
 
-    def __init__(self, path: Path, blocks: int) -> None:
-        self._file: BinaryIO = open(path, "w+b")  # noqa: SIM115
-        self._blocks = blocks
-        self._batches: list[tuple[int, NDArray[np.int64], np.dtype[np.floating]]] = []
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = open(path, "w+b", buffering=0)  # noqa: SIM115
+        self._batches: list[tuple[int, NDArray[np.int64], bool]] = []
         self._end = 0
 
-    def add(
-        self,
-        strips: NDArray[np.uint16],
-        rows: NDArray[np.int32],
-        cols: NDArray[np.int32],
-        values: FloatArray,
-    ) -> None:
+    def add(self, batch: Grouped) -> None:
         """Write a batch."""
-        order = np.argsort(strips, kind="stable")  # of 16-bit numbers: a radix sort
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(strips, minlength=self._blocks))]).astype(
-            np.int64
-        )
-        self._batches.append((self._end, bounds, values.dtype))
-        for array in (rows, cols, values):
-            self._file.write(np.take(array, order).data)
-            self._end += array.nbytes
+        left = batch.records.data
+        while left:
+            left = left[self._file.write(left) :]
+        self._batches.append((self._end, batch.bounds, batch.single))
+        self._end += batch.records.nbytes
+
+    @property
+    def single(self) -> bool:
+        """Whether float32 holds all values exactly."""
+        return all(single for _, _, single in self._batches)
 
     def strip(
-        self, b: int, total: int, dtype: np.dtype[np.floating], local: NDArray[np.int32], window: range
+        self,
+        b: int,
+        total: int,
+        dtype: np.dtype[np.floating],
+        place: NDArray[np.int32],
+        index: NDArray[np.int32],
+        window: range,
     ) -> Entries:
         """Read the `total` entries of the rows of a strip that lie in a window, in the order in which they came.
 
-        `local` tells the place of each row code in its strip; the rows are returned as places in the window.
+        `place` tells the place of each row code in its strip, `index` the index of each column code; the rows are
+        returned as places in the window.
         """
-        self._file.flush()
-        out = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, dtype)
+        rows, cols, values = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, dtype)
         done = 0
-        for start, bounds, kind in self._batches:
-            first, n, size = int(bounds[b]), int(bounds[b + 1] - bounds[b]), int(bounds[-1])
-            sections = ((0, np.dtype(np.int32)), (4 * size, np.dtype(np.int32)), (8 * size, kind))
-            rows, cols, values = (self._read(start + skip, unit, first, n) for skip, unit in sections)
-            rows = local[rows] - np.int32(window.start)
-            mine = (rows >= 0) & (rows < len(window))
-            n = int(np.count_nonzero(mine))
-            for into, array in zip(out, (rows, cols, values), strict=True):
-                into[done : done + n] = array if n == len(array) else array[mine]
-            done += n
-        return out
-
-    def _read(self, start: int, unit: np.dtype[Any], first: int, n: int) -> NDArray[Any]:
-        self._file.seek(start + first * unit.itemsize)
-        return np.fromfile(self._file, unit, n)
+        for start, bounds, single in self._batches:
+            first, last = (int(bound) * _BYTES[single] for bound in bounds[b : b + 2])
+            self._file.seek(start + first)
+            records = np.fromfile(self._file, np.uint8, last - first)
+            done = _core.place_entries(
+                records, single, place, index, window.start, window.stop, rows, cols, values, done
+            )
+        return rows, cols, values
 
     def close(self) -> None:
         """Close the file."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ PARTS = ("indices", "values")
 
 CHUNK = 1 << 22
 """Elements of a chunk of a Zarr array."""
+
+_HELD = 1 << 20
+"""Elements of small strips that are written in one go."""
 
 
 def zarr() -> Any:
@@ -62,6 +65,35 @@ def create(group: Any, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
     chunks = (*(1 for _ in shape[:-1]), min(max(shape[-1], 1), CHUNK))
     settings = {"write_empty_chunks": True}  # a chunk that is not there is a fault, not zeros
     return group.create_array(name, shape=shape, dtype=kind, chunks=chunks, compressors=None, config=settings)
+
+
+@final
+class StripWriter:
+    """Writes an array of strips in order; small ones several at a time, as each call of Zarr takes a millisecond."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self._first = 0
+        self._held: NDArray[Any] = np.zeros((_HELD // max(1, array.shape[1]), array.shape[1]), array.dtype)
+
+    def write(self, strip: int, done: int, elements: NDArray[Any]) -> None:
+        """Write elements of a strip of which `done` are there already."""
+        place = slice(done, done + len(elements))
+        if len(self._held) == 0:
+            if len(elements):
+                self._array[strip, place] = elements
+            return
+        while strip >= self._first + len(self._held):
+            self.flush()
+        self._held[strip - self._first, place] = elements
+
+    def flush(self) -> None:
+        """Write what is held."""
+        last = min(self._first + len(self._held), self._array.shape[0])
+        if last > self._first:
+            self._array[self._first : last] = self._held[: last - self._first]
+        self._held[:] = 0
+        self._first = last
 
 
 def write(group: Any, name: str, array: NDArray[Any]) -> str:

@@ -127,7 +127,7 @@ def _parquet(path: Path, columns: tuple[Name, Name, Name]) -> Iterator[Batch]:
                         raise DataError(
                             f"{part.null_count} null(s) in column {name!r}; drop those entries first"
                         )
-                values = real(parts[2].to_numpy(zero_copy_only=False))
+                values = real(_array(parts[2]))
                 yield Batch(_labels(parts[0]), _labels(parts[1]), values)
     except pa.ArrowInvalid as error:
         raise DataError(f"{path.name}: cannot be read: {error}") from error
@@ -138,13 +138,23 @@ def _labels(column: Any) -> Column:
     import pyarrow as pa
 
     if pa.types.is_signed_integer(column.type) or column.type in (pa.uint8(), pa.uint16(), pa.uint32()):
-        return np.asarray(column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
+        return _array(column).astype(np.int64, copy=False)
     from ..labels import encode
 
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    codes = np.asarray(coded.indices.to_numpy(zero_copy_only=False), np.int32)
+    codes = np.asarray(_array(coded.indices), np.int32)
     inner = encode(coded.dictionary.to_numpy(zero_copy_only=False))
     return Coded(inner.codes[codes], inner.labels)
+
+
+def _array(column: Any) -> NDArray[Any]:
+    """Look at the numbers of a column without nulls where they are; `to_numpy` would import pandas first."""
+    import pyarrow as pa
+
+    if not len(column) or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    numbers = np.frombuffer(column.buffers()[1], column.type.to_pandas_dtype())
+    return numbers[column.offset : column.offset + len(column)]
 
 
 def _matrix_market(path: Path) -> Stream:

@@ -28,11 +28,11 @@ from ..readers import Column
 from .ahead import ahead
 from .read import Shards
 from .sides import Dealer, Side
-from .spool import Spool
-from .store import FORMAT, PARTS, VERSION, create, little_endian, open_group, write, write_labels
+from .spool import Grouped, Spool
+from .store import FORMAT, PARTS, VERSION, StripWriter, create, little_endian, open_group, write, write_labels
 from .stream import Batch, open_stream
 
-_BATCH = 1 << 21
+_BATCH = 1 << 20
 """Entries gathered before they are grouped by strip."""
 
 _WINDOW = 1 << 23
@@ -81,7 +81,7 @@ def shard(
     folder = tempfile.mkdtemp(prefix="psgld-", dir=Path(str(path)).parent if local else None)
     try:
         rows, cols, batches = open_stream(source, columns, shape)
-        spool = Spool(Path(folder) / "entries", blocks)
+        spool = Spool(Path(folder) / "entries")
         try:
             gathered = _gather(rows, cols, batches, spool, Dealer(blocks, seed))
             _write(target, gathered, spool, blocks, seed, absent, duplicates)
@@ -115,40 +115,44 @@ class _Gathered:
     dealer: Dealer
     row_counts: NDArray[np.int64]
     col_counts: NDArray[np.int64]
-    single: bool  # float32 holds every value exactly
 
 
 def _gather(rows: Side, cols: Side, batches: Iterator[Batch], spool: Spool, dealer: Dealer) -> _Gathered:
-    """Read everything once."""
-    found = _Gathered(rows, cols, dealer, np.zeros(0, np.int64), np.zeros(0, np.int64), True)
-    waiting: list[tuple[NDArray[np.int32], NDArray[np.int32], Any]] = []
-    for batch in batches:
-        _refuse_non_finite(batch)
-        waiting.append((rows.codes(batch.rows), cols.codes(batch.cols), batch.values))
-        if sum(len(values) for _, _, values in waiting) >= _BATCH:
-            _spill(found, waiting, spool)
-            waiting = []
-    if waiting:
-        _spill(found, waiting, spool)
+    """Read everything once. A batch is read, the one before grouped, the one before that written, all at a time."""
+    found = _Gathered(rows, cols, dealer, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    for grouped in ahead(_grouped(found, batches)):
+        spool.add(grouped)
     found.row_counts = _longer(found.row_counts, len(rows))
     found.col_counts = _longer(found.col_counts, len(cols))
     return found
 
 
-def _spill(found: _Gathered, waiting: list[Any], spool: Spool) -> None:
-    rows, cols, values = (np.concatenate(arrays) for arrays in zip(*waiting, strict=True))
-    if values.dtype != np.float32:
-        with np.errstate(over="ignore"):
-            found.single &= bool(np.array_equal(values.astype(np.float32), values))
-    found.row_counts = _counted(found.row_counts, rows, len(found.rows))
-    found.col_counts = _counted(found.col_counts, cols, len(found.cols))
-    spool.add(found.dealer.strips(len(found.rows))[rows], rows, cols, values)
+def _grouped(found: _Gathered, batches: Iterator[Batch]) -> Iterator[Grouped]:
+    waiting: list[tuple[NDArray[np.int32], NDArray[np.int32], Any]] = []
+    for batch in batches:
+        _refuse_non_finite(batch)
+        waiting.append((found.rows.codes(batch.rows), found.cols.codes(batch.cols), batch.values))
+        if sum(len(values) for _, _, values in waiting) >= _BATCH:
+            yield _group(found, waiting)
+            waiting = []
+    if waiting:
+        yield _group(found, waiting)
 
 
-def _counted(counts: NDArray[np.int64], codes: NDArray[np.int32], size: int) -> NDArray[np.int64]:
-    counts = _longer(counts, size)
-    counts += np.bincount(codes, minlength=size)
-    return counts
+def _group(found: _Gathered, waiting: list[Any]) -> Grouped:
+    """Group a batch by strip, and count the entries of its rows and columns."""
+    rows, cols, values = (
+        np.ascontiguousarray(arrays[0] if len(arrays) == 1 else np.concatenate(arrays))
+        for arrays in zip(*waiting, strict=True)
+    )
+    found.row_counts = _longer(found.row_counts, len(found.rows))
+    found.col_counts = _longer(found.col_counts, len(found.cols))
+    strips = found.dealer.strips(len(found.rows))
+    return Grouped(
+        *_core.group_entries(
+            strips, rows, cols, values, found.dealer.blocks, found.row_counts, found.col_counts
+        )
+    )
 
 
 def _longer(counts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -209,20 +213,21 @@ def _write(
 ) -> None:
     side = _sorted(found, blocks, seed)
     merging = duplicates in ("sum", "mean")  # may leave float32
-    dtype = np.dtype(np.float32 if found.single and not merging else np.float64)
+    dtype = np.dtype(np.float32 if spool.single and not merging else np.float64)
     entries = np.zeros((blocks, blocks), np.int64)
     fullest = int(np.bincount(side.row_strips, side.raw_counts, blocks).max())
-    into = tuple(
-        create(target, part, (blocks, fullest), kind)
+    writers = tuple(
+        StripWriter(create(target, part, (blocks, fullest), kind))
         for part, kind in zip(PARTS, (np.int32, dtype), strict=True)
     )
     digests = [{part: hashlib.sha256() for part in PARTS} for _ in range(blocks)]
     for b, done, csr in ahead(_sorted_windows(side, spool, dtype, duplicates, entries)):
-        for part, to in zip(PARTS, into, strict=True):
+        for part, writer in zip(PARTS, writers, strict=True):
             array = getattr(csr, part)
-            if len(array):
-                to[b, done : done + len(array)] = array
+            writer.write(b, done, array)
             digests[b][part].update(little_endian(array).data)
+    for writer in writers:
+        writer.flush()
     strips = [
         {"entries": n, "sha256": {part: digest.hexdigest() for part, digest in sums.items()}}
         for n, sums in zip(entries.sum(axis=1).tolist(), digests, strict=True)
@@ -296,7 +301,8 @@ def _sorted_windows(
         done = 0
         for window in _windows(counts):
             ids = rows[window.start : window.stop]
-            entries = spool.strip(b, int(counts[window.start : window.stop].sum()), dtype, side.local, window)
+            total = int(counts[window.start : window.stop].sum())
+            entries = spool.strip(b, total, dtype, side.local, side.col_index, window)
             csr = _compressed(entries, ids, side, duplicates)
             side.row_counts[ids] = np.diff(csr.indptr)
             side.col_counts += np.bincount(csr.indices, minlength=side.shape[1])
@@ -323,6 +329,4 @@ def _compressed(entries: Any, ids: NDArray[np.int64], side: _Sorted, duplicates:
         return Csr(np.zeros(len(ids) + 1, np.int64), np.zeros(0, np.int32), values)
     row_labels, col_labels = side.labels
     names = ids if row_labels is None else row_labels[ids]
-    return canonical(
-        rows, side.col_index[cols], values, (len(ids), side.shape[1]), duplicates, (names, col_labels)
-    )
+    return canonical(rows, cols, values, (len(ids), side.shape[1]), duplicates, (names, col_labels))
