@@ -47,7 +47,7 @@ fuzz: .stamp-test
 
 # The paper's largest set, 640 M entries from disk: minutes, 13 GB of memory, 20 GB of disk in FOLDER.
 bench-largest: .stamp-test
-	$(BIN)/python -m benchmarks.largest $(if $(FOLDER),--folder $(FOLDER))
+	$(BIN)/python -m benchmarks.largest $(if $(FOLDER),--folder $(FOLDER)) $(if $(PROTOTYPES),--prototypes $(PROTOTYPES))
 
 docs: .stamp-docs
 	$(BIN)/mkdocs build --strict --quiet

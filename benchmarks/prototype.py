@@ -33,6 +33,17 @@ def dense_seconds(folder: Path, size: int, blocks: int, iterations: int, threads
 
 def sparse_seconds(folder: Path, blocks: int, iterations: int) -> float:
     """Return the prototype's time for an iteration on the sparse problem, K = 64, one thread."""
-    return (
-        _figure([_compiled(folder / "sparse.cpp"), str(blocks), str(iterations)], r"([\d.]+) ms/iter") / 1e3
-    )
+    return _sparse_figure(folder, blocks, iterations, r"([\d.]+) ms/iter") / 1e3
+
+
+def sparse_rates(folder: Path, blocks: int, iterations: int) -> tuple[float, float]:
+    """Return the prototype's seconds an entry and seconds a coefficient on the sparse problem, the least of three."""
+    rates = [
+        [1e-9 * _sparse_figure(folder, blocks, iterations, rf"([\d.]+) {unit}") for _ in range(3)]
+        for unit in ("ns/nnz", "ns/coef")
+    ]
+    return min(rates[0]), min(rates[1])
+
+
+def _sparse_figure(folder: Path, blocks: int, iterations: int, pattern: str) -> float:
+    return _figure([_compiled(folder / "sparse.cpp"), str(blocks), str(iterations)], pattern)

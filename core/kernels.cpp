@@ -76,6 +76,8 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       if (block.entries > 0 && !(likelihood.zeros && pass == Pass::weight))
         squares += sparse_rows(block, likelihood, pass, stride, x, inner.x, r, r + n, gradient, partial);
     }
+    if (!block.dense)
+      prefetch_tile(x + static_cast<size_t>(n) * stride, std::min(last - r - n, tile) * stride);
     if (likelihood.zeros) {
       zero_add(likelihood, x, n, stride, outer_zeros);
       zero_apply(likelihood, x, n, stride, inner_zeros, sign, gradient);

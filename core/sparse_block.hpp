@@ -31,11 +31,12 @@ template <class T, int NV, bool whole, class Index>
 }
 
 // Vectors a row: known when compiled for small ranks (a row then lives in registers), NV = 0 otherwise.
+// `few` entries a row: the sums go entry by entry, in the same order, as one could not guess where rows end.
 // `row` is the row of the first entry; `tile` and `tile_gradient` start at row `first`.
 template <class T, int NV, class Index>
 inline double sparse_batch(const Block<T>& block, const Index* index, const Likelihood<T>& likelihood,
                            Pass pass, size_t stride, const T* tile, const T* inner, int first, int row,
-                           uint32_t begin, uint32_t end, T* tile_gradient, T* inner_gradient) {
+                           uint32_t begin, uint32_t end, bool few, T* tile_gradient, T* inner_gradient) {
   constexpr int L = kLanes<T>;
   if constexpr (NV > 0) stride = NV * L;
   const int n = static_cast<int>(stride) / L, count = static_cast<int>(end - begin);
@@ -52,6 +53,18 @@ inline double sparse_batch(const Block<T>& block, const Index* index, const Like
     squares = scores(likelihood, pass, block.value + begin, e, count);
   }
 
+  if (few) {
+    for (uint32_t q = begin; q < end; ++q) {
+      const size_t r = block.tile_row[q] * stride, at = index[q] * stride;
+      const Vec<T> x = splat(e[q - begin]);
+#pragma GCC unroll 8
+      for (int c = 0; c < n; ++c) {
+        store(tile_gradient + r + c * L, load(tile_gradient + r + c * L) + x * load(inner + at + c * L));
+        store(inner_gradient + at + c * L, load(inner_gradient + at + c * L) + x * load(tile + r + c * L));
+      }
+    }
+    return squares;
+  }
   for (uint32_t from = begin; from < end; ++row) {
     const uint32_t to = block.start[row + 1] < end ? block.start[row + 1] : end;
     const T* w = tile + (row - first) * stride;
@@ -80,6 +93,14 @@ inline double sparse_batch(const Block<T>& block, const Index* index, const Like
   return squares;
 }
 
+// Asks for the next tile while there is still noise to draw for this one: a large factor comes from memory.
+// (Asking for the inner rows or the entries to come as well makes it slower again.)
+template <class T>
+inline void prefetch_tile(const T* tile, int size) {
+  constexpr int line = 64 / static_cast<int>(sizeof(T));
+  for (int k = 0; k < size; k += line) __builtin_prefetch(tile + k, 1);
+}
+
 // The rows [first, last) of a block, at most one tile; their gradients are zeroed by the caller.
 template <class T>
 inline double sparse_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass pass, int stride,
@@ -87,12 +108,13 @@ inline double sparse_rows(const Block<T>& block, const Likelihood<T>& likelihood
                           T* inner_gradient) {
   double squares = 0;
   int row = first;
+  const bool few = block.start[last] - block.start[first] < 3u * (last - first);
   for (uint32_t q = block.start[first]; q < block.start[last];) {
     while (block.start[row + 1] <= q) ++row;
     const uint32_t end = block.start[last] - q < kBatch ? block.start[last] : q + kBatch;
     auto batch = [&]<int NV>(const auto* index) {
       squares += sparse_batch<T, NV>(block, index, likelihood, pass, stride, tile, inner, first, row, q, end,
-                                     tile_gradient, inner_gradient);
+                                     few, tile_gradient, inner_gradient);
     };
     auto with_index = [&]<int NV>() {
       block.index16 ? batch.template operator()<NV>(block.index16)
