@@ -1,7 +1,9 @@
-// Python bindings of csr.hpp, label_index.hpp and spool.hpp: exactly typed arrays in, arrays owned by NumPy
-// out, no guessing.
+// Python bindings of csr.hpp, label_index.hpp, spool.hpp and text.hpp: exactly typed arrays in, arrays owned
+// by NumPy out, no guessing.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/string_view.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include "csr.hpp"
 #include "label_index.hpp"
 #include "spool.hpp"
+#include "text.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -120,6 +123,21 @@ std::size_t place_entries(const In<std::uint8_t>& records, bool single, const In
              view(values), done);
 }
 
+nb::object parse_entries(std::string_view text, std::string_view delimiter, std::array<int, 3> columns) {
+  if (delimiter.empty() || *std::min_element(columns.begin(), columns.end()) < 0)
+    throw nb::value_error("a delimiter and columns from 0 are needed");
+  psgld::TextEntries entries;
+  bool plain;
+  {
+    nb::gil_scoped_release release;
+    plain = psgld::parse_entries(text, delimiter, columns, entries);
+  }
+  if (!plain) return nb::none();
+  return nb::make_tuple(give(std::move(entries.rows), entries.size),
+                        give(std::move(entries.cols), entries.size),
+                        give(std::move(entries.values), entries.size));
+}
+
 template <class Value>
 void define_spool(nb::module_& m) {
   m.def("group_entries", &group_entries<Value>, "strips"_a.noconvert(), "rows"_a.noconvert(),
@@ -147,6 +165,10 @@ void bind_data(nb::module_& m) {
   define_canonical_csr<std::int32_t, double>(m);
   define_canonical_csr<std::int64_t, float>(m);
   define_canonical_csr<std::int64_t, double>(m);
+  m.def("parse_entries", &parse_entries, "text"_a, "delimiter"_a, "columns"_a,
+        "Rows, columns and values of lines of plain numbers, taken from the given columns; None if a line is "
+        "not "
+        "plain.");
   define_spool<float>(m);
   define_spool<double>(m);
   m.def("find_non_finite", &find_non_finite<float>, "values"_a.noconvert(),

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psgld import readers
+from psgld import _core, readers
 from psgld.data import Observations, observations
 from psgld.errors import DataError
 from psgld.market import read_market
@@ -354,3 +354,25 @@ def test_matrix_market_that_is_damaged(content, words, tmp_path):
     (tmp_path / "x.mtx").write_text("%%MatrixMarket matrix " + content)
     with pytest.raises(DataError, match=rf"x\.mtx: cannot be read: .*{words}"):
         Observations.from_file(tmp_path / "x.mtx")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["07,1,2", "1,2", "1,x,2", '"1",2,3', "1,2,", "1,2,nan", "1,2,inf", "1,2,1e400", "1,2,0x1", "1,2,3e", " ",
+     "9999999999999999999,2,3", "1,2,0.12345678901234567", "1,-0,3", "1\r2,3,4", "1,2,--3", "1,2,."],
+)  # fmt: skip
+def test_lines_that_are_not_plain_are_left_to_the_other_reader(line):
+    assert _core.parse_entries(f"1,2,3\n{line}\n", ",", [0, 1, 2]) is None
+
+
+def test_plain_lines_are_read_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    texts = [
+        f"{x:.{d}g}" for x, d in zip(10 ** rng.uniform(-6, 12, 2000), rng.integers(1, 15, 2000), strict=True)
+    ]
+    texts += ["-1.5", "0", "-0.0", "7.", ".5", "1e22", "25E-3", "1e+2"]
+    labels = rng.integers(-(10**17), 10**17, len(texts))
+    text = "\r\n".join(f"x::{j}::{v}::{-j}::more" for j, v in zip(labels, texts, strict=True))
+    rows, cols, values = _core.parse_entries("\n" + text, "::", [3, 1, 2])
+    assert np.array_equal(rows, -labels) and np.array_equal(cols, labels)
+    assert values.tolist() == [float(v) for v in texts]

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _core
 from .errors import DataError
-from .labels import Coded, FloatArray, encode, real, tidy_text
+from .labels import Coded, FloatArray, IntArray, encode, real, tidy_text
 from .market import read_market
 
 Column = str | int | None
@@ -201,18 +202,20 @@ def _read_text(path: Path, row: Column, col: Column, value: Column) -> list[Trip
     return [Triples(r, c, chunk.values) for r, c, chunk in zip(rows, cols, chunks, strict=True)]
 
 
-def stream_text(path: Path, row: Column, col: Column, value: Column) -> Iterator[Triples]:
+def stream_text(
+    path: Path, row: Column, col: Column, value: Column
+) -> Iterator[tuple[IntArray | Coded, IntArray | Coded, FloatArray]]:
     """Read delimited text block by block; a block with labels that are no integers has strings for labels."""
     layout = _layout(path, row, col, value)
     done = 0
     with open_text(path) as file:
         while lines := file.readlines(_BLOCK):
             try:
-                block = triples(*_parse_block(path, lines, done, layout, _NUMBERS))
+                rows, cols, values = _parse_block(path, lines, done, layout, _NUMBERS)
+                yield rows, cols, real(values)
             except ValueError:
-                rows, cols, values = triples(*_parse_block(path, lines, done, layout, _STRINGS))
-                block = Triples(tidy_text([rows])[0], tidy_text([cols])[0], values)
-            yield block
+                names = triples(*_parse_block(path, lines, done, layout, _STRINGS))
+                yield tidy_text([names.rows])[0], tidy_text([names.cols])[0], names.values
             done += len(lines)
 
 
@@ -228,7 +231,13 @@ def _parse(path: Path, layout: _Layout, dtype: np.dtype[Any]) -> Iterator[list[N
 def _parse_block(
     path: Path, lines: list[str], done: int, layout: _Layout, dtype: np.dtype[Any]
 ) -> list[NDArray[Any]]:
-    """Parse lines, of which `done` came before, with NumPy's compiled reader."""
+    """Parse lines, of which `done` came before: plain numbers in the core, others with NumPy's compiled reader."""
+    if dtype is _NUMBERS and layout.delimiter is not None:
+        first = next((at for at, line in enumerate(lines) if line.strip()), 0) + 1
+        text = "".join(lines[first:] if layout.header and done == 0 else lines)
+        plain = _core.parse_entries(text, layout.delimiter, layout.columns)
+        if plain is not None:
+            return list(plain)
     data = [line for line in lines if line.strip()]
     if layout.header and done == 0:
         data = data[1:]

@@ -31,7 +31,7 @@ PARTS = ("indices", "values")
 """The arrays of a strip."""
 
 CHUNK = 1 << 22
-"""Elements of a chunk of a Zarr array."""
+"""Elements of a chunk of a Zarr array, at most."""
 
 _HELD = 1 << 20
 """Elements of small strips that are written in one go."""
@@ -62,7 +62,9 @@ def open_group(path: Any, mode: str) -> Any:
 def create(group: Any, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
     """Make an array to be filled; its chunks hold one row, or part of one."""
     kind = np.dtype(np.dtype(dtype).newbyteorder("<").str)  # of C's two 64-bit integers, the usual one
-    chunks = (*(1 for _ in shape[:-1]), min(max(shape[-1], 1), CHUNK))
+    length = max(shape[-1], 1)
+    pieces = -(-length // CHUNK)  # of equal size: the last one is padded
+    chunks = (*(1 for _ in shape[:-1]), -(-length // pieces))
     settings = {"write_empty_chunks": True}  # a chunk that is not there is a fault, not zeros
     return group.create_array(name, shape=shape, dtype=kind, chunks=chunks, compressors=None, config=settings)
 
