@@ -7,6 +7,7 @@
 #include "dense_block.hpp"
 #include "normal_rows.hpp"
 #include "precision.hpp"
+#include "quantile_tile.hpp"
 #include "score_tile.hpp"
 #include "sparse_block.hpp"
 #include "step.hpp"
@@ -238,6 +239,8 @@ const Kernels<T>& table() {
       .gram = gram<T>,
       .normal_rows = normal_rows<T>,
       .residuals = residuals<T>,
+      .add_noise = add_noise<T>,
+      .sort_lanes = sort_lanes<T>,
   };
   return kernels;
 }

@@ -16,6 +16,7 @@ constexpr int kPanelRows = 32;      // dense blocks are worked through in panels
 constexpr int kPanelColumns = 128;  // so that the scores of a panel stay in the first-level cache
 constexpr int kBatch = 64;          // sparse entries worked on together
 constexpr int kKernelRun = 128;     // log likelihoods summed by themselves, whoever does it
+constexpr int kTilePairs = 16;      // pairs whose draws are sorted side by side
 
 // Members of the Tweedie family with a shortcut for powers of mu; Power serves every other beta.
 enum class Family : int { poisson, gaussian, gamma, inverse_gaussian, half, power };
@@ -150,6 +151,11 @@ struct Kernels {
   int (*normal_rows)(const NormalRows<T>&, int64_t first, int64_t last, Scratch*);
   // The sum of (v - mu)^2 over the stored entries of rows [first, last), or with `zeros` of v^2 - 2 v mu.
   double (*residuals)(const NormalRows<T>&, bool zeros, int64_t first, int64_t last, Scratch*);
+  // x += sqrt(phi) z at n <= kTilePairs pairs, draws x stride: new observations of a Gaussian model.
+  void (*add_noise)(const int64_t* rows, const int64_t* columns, int n, int64_t draws, const double* phi,
+                    uint64_t seed, T* x, int64_t stride);
+  // Sorts each of the kTilePairs columns of x, n x kTilePairs, aligned to 64 bytes.
+  void (*sort_lanes)(T* x, int64_t n);
 };
 
 template <class T>

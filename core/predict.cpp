@@ -5,6 +5,8 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
+#include <new>
+#include <type_traits>
 #include <vector>
 
 #include "random.hpp"
@@ -42,32 +44,34 @@ void for_blocks(Pool& pool, int64_t pairs, int64_t block, Body&& body) {
            [&](int64_t b) { body(b * block, std::min(block, pairs - b * block)); });
 }
 
-// mu of one draw at n pairs.
-template <class T>
-void means(const Draws<T>& d, int64_t s, const int64_t* i, const int64_t* j, int64_t n, T* scratch,
-           double* out) {
+// mu - origin of one draw at n pairs.
+template <class T, class Out>
+void means(const Draws<T>& d, int64_t s, const int64_t* i, const int64_t* j, int64_t n, double origin,
+           T* scratch, Out* out) {
   const int k = d.components;
   kernels<T>().dots(d.w + s * d.rows * k, k, d.h + s * d.columns * k, k, k, i, j, n, scratch);
+  const double offset = d.offset[s] - origin;
   if (!d.row_bias) {
-    for (int64_t q = 0; q < n; ++q) out[q] = scratch[q] + d.offset[s];
+    for (int64_t q = 0; q < n; ++q) out[q] = static_cast<Out>(scratch[q] + offset);
     return;
   }
   const T *a = d.row_bias + s * d.rows, *c = d.col_bias + s * d.columns;
   for (int64_t q = 0; q < n; ++q)
-    out[q] = scratch[q] + (static_cast<double>(a[i[q]]) + static_cast<double>(c[j[q]]) + d.offset[s]);
+    out[q] =
+        static_cast<Out>(scratch[q] + (static_cast<double>(a[i[q]]) + static_cast<double>(c[j[q]]) + offset));
 }
 
 double power(double mu, double p) {
   if (p == 0.0) return 1.0;
   if (p == 1.0) return mu;
   if (p == 2.0) return mu * mu;
+  if (p == 0.5) return std::sqrt(mu);
   if (p == 1.5) return mu * std::sqrt(mu);
   if (p == 3.0) return mu * mu * mu;
   return std::pow(mu, p);
 }
 
 double observe(double mu, double phi, const Observation& o, Stream&& z) {
-  if (o.beta == 2.0) return mu + std::sqrt(phi) * z.normal();
   mu = std::max(mu, o.floor);
   if (o.beta == 1.0) return phi * z.poisson(mu / phi);
   if (o.beta == 0.0) return phi * mu * z.gamma(1.0 / phi);
@@ -78,80 +82,43 @@ double observe(double mu, double phi, const Observation& o, Stream&& z) {
   return z.gamma(number * o.beta / (1.0 - o.beta)) * phi * (1.0 - o.beta) * power(mu, 1.0 - o.beta);
 }
 
-// Turns the means of one pair, one a draw, into new observations.
-template <class T>
-class Observer {
- public:
-  Observer(const Draws<T>& d, const Observation& o) : d_(d), o_(o) {
-    if (!o.wanted || o.beta != 2.0) return;
-    const size_t quartets = static_cast<size_t>((d.draws + 3) / 4);
-    ids_.resize(quartets);
-    for (size_t q = 0; q < quartets; ++q) ids_[q] = static_cast<uint32_t>(q);
-    normal_.resize(4 * quartets);
-    scratch_ = kernels<T>().make_scratch();
-  }
-  Observer(const Observer&) = delete;
-  Observer& operator=(const Observer&) = delete;
-  ~Observer() {
-    if (scratch_) kernels<T>().free_scratch(scratch_);
-  }
-
-  void operator()(int64_t i, int64_t j, double* x) {
-    if (!o_.wanted) return;
-    if (scratch_) {  // Gaussian noise comes four draws at a time, from the kernel that serves the chains
-      const uint64_t cell = static_cast<uint64_t>(i) | static_cast<uint64_t>(j) << 32;
-      kernels<T>().noise(ids_.data(), static_cast<int64_t>(ids_.size()), 4, 1, cell, o_.seed, normal_.data(),
-                         4, scratch_);
-      for (int64_t s = 0; s < d_.draws; ++s) x[s] += std::sqrt(d_.phi[s]) * normal_[s];
-      return;
+// Turns means at n <= kTilePairs pairs, draws x stride, into new observations.
+template <class T, class X>
+void observe_tile(const Draws<T>& d, const Observation& o, const int64_t* i, const int64_t* j, int n, X* x,
+                  int64_t stride) {
+  if (o.beta == 2.0) return kernels<X>().add_noise(i, j, n, d.draws, d.phi, o.seed, x, stride);
+  for (int64_t s = 0; s < d.draws; ++s)
+    for (int q = 0; q < n; ++q) {
+      X& value = x[s * stride + q];
+      value = static_cast<X>(observe(value, d.phi[s], o,
+                                     Stream(o.seed, static_cast<uint32_t>(i[q]), static_cast<uint32_t>(j[q]),
+                                            static_cast<uint32_t>(s))));
     }
-    for (int64_t s = 0; s < d_.draws; ++s)
-      x[s] = observe(
-          x[s], d_.phi[s], o_,
-          Stream(o_.seed, static_cast<uint32_t>(i), static_cast<uint32_t>(j), static_cast<uint32_t>(s)));
-  }
-
- private:
-  const Draws<T>& d_;
-  const Observation& o_;
-  std::vector<uint32_t> ids_;
-  std::vector<float> normal_;
-  Scratch* scratch_ = nullptr;
-};
-
-// Calls body(pair, its values over the draws) for n pairs, whose means stand draw after draw in `all`,
-// `stride` apart. The values may be changed; with `back` they are written back.
-template <class T, class Body>
-void for_pairs(const Draws<T>& d, const Observation& o, const int64_t* i, const int64_t* j, int64_t n,
-               double* all, int64_t stride, bool back, Body&& body) {
-  constexpr int64_t tile = 8;  // pairs that share the cache lines of a draw
-  std::vector<double> turned(tile * d.draws);
-  Observer<T> observer(d, o);
-  for (int64_t q = 0; q < n; q += tile) {
-    const int64_t m = std::min(tile, n - q);
-    for (int64_t s = 0; s < d.draws; ++s)
-      for (int64_t r = 0; r < m; ++r) turned[r * d.draws + s] = all[s * stride + q + r];
-    for (int64_t r = 0; r < m; ++r) {
-      observer(i[q + r], j[q + r], turned.data() + r * d.draws);
-      body(q + r, turned.data() + r * d.draws);
-    }
-    if (!back) continue;
-    for (int64_t s = 0; s < d.draws; ++s)
-      for (int64_t r = 0; r < m; ++r) all[s * stride + q + r] = turned[r * d.draws + s];
-  }
 }
 
-// The value at p (n - 1), linear between two; all below `from` are known to be no larger. Moves `from` up.
-double quantile(double* x, int64_t n, double p, int64_t& from) {
+// The value at p (n - 1) of a sorted column of a tile, linear between two.
+template <class X>
+double quantile(const X* column, int64_t n, double p) {
   const double at = p * static_cast<double>(n - 1);
   const int64_t low = static_cast<int64_t>(at);
-  if (low < from) from = 0;
-  std::nth_element(x + from, x + low, x + n);
-  from = low;
-  const double t = at - static_cast<double>(low);
-  if (t == 0.0) return x[low];
-  return x[low] + t * (*std::min_element(x + low + 1, x + n) - x[low]);
+  const double t = at - static_cast<double>(low), x = column[low * kTilePairs];
+  return t == 0.0 ? x : x + t * (column[(low + 1) * kTilePairs] - x);
 }
+
+// Memory aligned for any vector, without values.
+template <class X>
+class Tiles {
+ public:
+  explicit Tiles(int64_t size) : data_(static_cast<X*>(::operator new(size * sizeof(X), kAlign))) {}
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+  ~Tiles() { ::operator delete(data_, kAlign); }
+  X* data() { return data_; }
+
+ private:
+  static constexpr std::align_val_t kAlign{64};
+  X* data_;
+};
 
 }  // namespace
 
@@ -163,7 +130,7 @@ void moments(Pool& pool, const Draws<T>& d, Index rows, Index columns, double be
     std::vector<double> mu(n), start(n), sum(n), squares(n), total(noise ? n : 0);
     std::vector<T> scratch(n);
     for (int64_t s = 0; s < d.draws; ++s) {
-      means(d, s, rows.data() + first, columns.data() + first, n, scratch.data(), mu.data());
+      means(d, s, rows.data() + first, columns.data() + first, n, 0.0, scratch.data(), mu.data());
       if (s == 0) start = mu;
       for (int64_t q = 0; q < n; ++q) {
         const double away = mu[q] - start[q];
@@ -190,26 +157,53 @@ void values(Pool& pool, const Draws<T>& d, Index rows, Index columns, const Obse
   for_blocks(pool, pairs, kPairs, [&](int64_t first, int64_t n) {
     const int64_t *i = rows.data() + first, *j = columns.data() + first;
     std::vector<T> scratch(n);
-    for (int64_t s = 0; s < d.draws; ++s) means(d, s, i, j, n, scratch.data(), out + s * pairs + first);
-    if (o.wanted) for_pairs(d, o, i, j, n, out + first, pairs, true, [](int64_t, double*) {});
+    for (int64_t s = 0; s < d.draws; ++s) means(d, s, i, j, n, 0.0, scratch.data(), out + s * pairs + first);
+    if (!o.wanted) return;
+    for (int64_t q = 0; q < n; q += kTilePairs) {
+      const int m = static_cast<int>(std::min<int64_t>(kTilePairs, n - q));
+      observe_tile(d, o, i + q, j + q, m, out + first + q, pairs);
+    }
   });
 }
 
 template <class T>
 void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const Observation& o,
                std::span<const double> probabilities, double* out) {
-  const int64_t pairs = static_cast<int64_t>(rows.size());
-  const int64_t block = std::clamp<int64_t>((1 << 20) / d.draws, 64, kPairs);
+  const int64_t pairs = static_cast<int64_t>(rows.size()), size = d.draws * kTilePairs;
+  const int64_t block = std::clamp<int64_t>((1 << 21) / size * kTilePairs, 64, kPairs);
+  const bool doubles = o.wanted && o.beta != 2.0;  // a large count is more than a float
+  // Around the offset of the first draw: what is left has few digits before the point.
+  const double origin = doubles ? 0.0 : d.offset[0];
   for_blocks(pool, pairs, block, [&](int64_t first, int64_t n) {
     const int64_t *i = rows.data() + first, *j = columns.data() + first;
-    std::vector<double> all(n * d.draws);
-    std::vector<T> scratch(n);
-    for (int64_t s = 0; s < d.draws; ++s) means(d, s, i, j, n, scratch.data(), all.data() + s * n);
-    for_pairs(d, o, i, j, n, all.data(), n, false, [&](int64_t q, double* x) {
-      int64_t from = 0;
-      for (size_t p = 0; p < probabilities.size(); ++p)
-        out[static_cast<int64_t>(p) * pairs + first + q] = quantile(x, d.draws, probabilities[p], from);
-    });
+    const int64_t number = (n + kTilePairs - 1) / kTilePairs;
+    Tiles<T> all(number * size);  // tile after tile, each draws x pairs
+    Tiles<double> tile(doubles ? size : 0);
+    std::vector<T> scratch(n), mu(number * kTilePairs);
+    for (int64_t s = 0; s < d.draws; ++s) {
+      means(d, s, i, j, n, origin, scratch.data(), mu.data());
+      for (int64_t t = 0; t < number; ++t)
+        std::copy_n(mu.data() + t * kTilePairs, kTilePairs, all.data() + t * size + s * kTilePairs);
+    }
+    for (int64_t t = 0; t < number; ++t) {
+      const int64_t q = t * kTilePairs;
+      const int m = static_cast<int>(std::min<int64_t>(kTilePairs, n - q));
+      auto finish = [&](auto* x) {
+        if (o.wanted) observe_tile(d, o, i + q, j + q, m, x, kTilePairs);
+        kernels<std::remove_pointer_t<decltype(x)>>().sort_lanes(x, d.draws);
+        for (size_t p = 0; p < probabilities.size(); ++p)
+          for (int r = 0; r < m; ++r)
+            out[static_cast<int64_t>(p) * pairs + first + q + r] =
+                quantile(x + r, d.draws, probabilities[p]) + origin;
+      };
+      T* x = all.data() + t * size;
+      if (!doubles) {
+        finish(x);
+        continue;
+      }
+      std::copy_n(x, size, tile.data());
+      finish(tile.data());
+    }
   });
 }
 
@@ -220,7 +214,7 @@ void share_above(Pool& pool, const Draws<T>& d, Index rows, Index columns, const
     std::vector<double> mu(n), count(n);
     std::vector<T> scratch(n);
     for (int64_t s = 0; s < d.draws; ++s) {
-      means(d, s, rows.data() + first, columns.data() + first, n, scratch.data(), mu.data());
+      means(d, s, rows.data() + first, columns.data() + first, n, 0.0, scratch.data(), mu.data());
       for (int64_t q = 0; q < n; ++q) count[q] += mu[q] > threshold[first + q];
     }
     for (int64_t q = 0; q < n; ++q) out[first + q] = count[q] / static_cast<double>(d.draws);

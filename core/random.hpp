@@ -8,6 +8,21 @@
 
 namespace psgld {
 
+// Layers of equal area under exp(-x^2 / 2), x > 0: layer i reaches from 0 to x[i], and from f[i] up to f[i +
+// 1]. The lowest one holds the tail too, and x[0] is what its width would be without.
+struct Ziggurat {
+  static constexpr int kLayers = 128;
+  static constexpr double kEdge = 3.442619855899, kArea = 9.91256303526217e-3;
+  double x[kLayers + 1], f[kLayers + 1];
+  Ziggurat() {
+    auto density = [](double at) { return std::exp(-0.5 * at * at); };
+    x[0] = kArea / density(kEdge), x[1] = kEdge, x[kLayers] = 0.0;
+    for (int i = 2; i < kLayers; ++i) x[i] = std::sqrt(-2.0 * std::log(kArea / x[i - 1] + density(x[i - 1])));
+    for (int i = 0; i <= kLayers; ++i) f[i] = density(x[i]);
+  }
+};
+inline const Ziggurat ziggurat;
+
 class Stream {
  public:
   Stream(uint64_t key, uint32_t a, uint32_t b, uint32_t c) : key_(key), a_(a), b_(b), c_(c) {}
@@ -19,15 +34,16 @@ class Stream {
 
   double exponential() { return -std::log(uniform()); }
 
-  double normal() {  // Box–Muller; the second of the pair waits
-    if (waiting_) {
-      waiting_ = false;
-      return second_;
+  double normal() {  // Marsaglia & Tsang's ziggurat (2000), the layer from other bits than the place in it
+    for (;;) {
+      const uint64_t bits = static_cast<uint64_t>(word()) << 32 | word();
+      const int layer = static_cast<int>(bits & (Ziggurat::kLayers - 1));
+      const double u = (static_cast<double>(bits >> 11) + 0.5) * 0x1p-52 - 1.0, x = u * ziggurat.x[layer];
+      if (std::abs(x) < ziggurat.x[layer + 1]) return x;
+      if (layer == 0) return u < 0.0 ? -tail() : tail();
+      const double f = ziggurat.f[layer], above = ziggurat.f[layer + 1];
+      if (f + uniform() * (above - f) < std::exp(-0.5 * x * x)) return x;
     }
-    const double r = std::sqrt(-2.0 * std::log(uniform())), angle = 6.283185307179586 * uniform();
-    waiting_ = true;
-    second_ = r * std::sin(angle);
-    return r * std::cos(angle);
   }
 
   double gamma(double shape) {  // Marsaglia & Tsang (2000), scale 1
@@ -46,11 +62,12 @@ class Stream {
   }
 
   double poisson(double mean) {
-    if (mean < 10.0) {  // multiply uniforms until they fall below e^-mean
-      const double limit = std::exp(-mean);
-      double product = uniform();
-      double n = 0.0;
-      for (; product > limit; ++n) product *= uniform();
+    if (mean < 10.0) {  // inversion: take e^-mean mean^n / n! off a uniform until nothing is left
+      double left = uniform(), p = std::exp(-mean), n = 0.0;
+      while (left > p && n < 200.0) {  // the sum of all p may miss 1 by its last digit
+        left -= p;
+        p *= mean / ++n;
+      }
       return n;
     }
     if (mean > 1e15) return std::round(mean + std::sqrt(mean) * normal());  // doubles resolve no better
@@ -76,6 +93,13 @@ class Stream {
   }
 
  private:
+  double tail() {  // beyond the first layer (Marsaglia 1964)
+    for (;;) {
+      const double x = exponential() / Ziggurat::kEdge, y = exponential();
+      if (2.0 * y > x * x) return Ziggurat::kEdge + x;
+    }
+  }
+
   // lgamma sets a global sign; Stirling's series is at 1e-10 from n = 10 on, and below it a product will do.
   static double log_factorial(double n) {
     if (n < 10.0) {
@@ -113,8 +137,6 @@ class Stream {
   const uint32_t a_, b_, c_;
   uint32_t n_ = 0, words_[4];
   int at_ = 4;
-  bool waiting_ = false;
-  double second_ = 0.0;
 };
 
 }  // namespace psgld

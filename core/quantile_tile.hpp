@@ -1,0 +1,85 @@
+// New observations and their quantiles at kTilePairs pairs side by side: the lanes of a vector are pairs, its
+// rows in memory the draws. So nothing has to be turned round, and sorting is a fixed network of exchanges.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels.hpp"
+#include "philox.hpp"
+
+namespace psgld::PSGLD_ISA {
+
+// The four words of the counter (quartet of draws, factor 1, row, column), row and column one a lane.
+inline void philox_cells(VecU row, VecU column, uint32_t quartet, const RoundKeys& keys, VecU* words) {
+  const VecU64 q = VecU64{} + quartet, tag = VecU64{} + 0x80000000u, i = (VecU64)row, j = (VecU64)column;
+  PhiloxState s[2] = {{q, tag, i, j}, {q, tag, i >> 32, j >> 32}};
+  philox_rounds(s, keys);
+  words[0] = join(s[0].x0, s[1].x0);
+  words[1] = join(s[0].x1, s[1].x1);
+  words[2] = join(s[0].x2, s[1].x2);
+  words[3] = join(s[0].x3, s[1].x3);
+}
+
+// x_s += sqrt(phi_s) z at n <= kTilePairs pairs, x draws x stride. The normals are those of `noise` with the
+// quartets of draws as rows and the cell as iteration.
+template <class T>
+void add_noise(const int64_t* rows, const int64_t* columns, int n, int64_t draws, const double* phi,
+               uint64_t seed, T* x, int64_t stride) {
+  constexpr int L = kLanes<uint32_t>;
+  const RoundKeys keys(seed);
+  alignas(64) uint32_t i[kTilePairs] = {}, j[kTilePairs] = {};
+  for (int q = 0; q < n; ++q) {
+    i[q] = static_cast<uint32_t>(rows[q]);
+    j[q] = static_cast<uint32_t>(columns[q]);
+  }
+  for (int first = 0; first < n; first += L) {
+    const int lanes = std::min(L, n - first);
+    for (int64_t s = 0; s < draws; s += 4) {
+      VecU words[4];
+      VecF z[4];
+      philox_cells(load(i + first), load(j + first), static_cast<uint32_t>(s / 4), keys, words);
+      box_muller(words[0], words[1], z[0], z[1]);
+      box_muller(words[2], words[3], z[2], z[3]);
+      for (int64_t m = 0; m < std::min<int64_t>(4, draws - s); ++m) {
+        T* at = x + (s + m) * stride + first;
+        const T sd = static_cast<T>(std::sqrt(phi[s + m]));
+        alignas(64) float normal[L];
+        store(normal, z[m]);
+        for (int l = 0; l < lanes; ++l) at[l] += sd * normal[l];
+      }
+    }
+  }
+}
+
+// The n values of one lane in ascending order, in all lanes at once: Batcher's merge exchange (Knuth, volume
+// 3, 5.2.2 M), n (log n)^2 / 4 exchanges whatever the values are. x: n x kTilePairs, aligned.
+template <class T>
+void sort_lanes(T* x, int64_t n) {
+  constexpr int L = kLanes<T>;
+  int64_t top = 1;
+  while (2 * top < n) top *= 2;
+  for (int first = 0; first < kTilePairs; first += L) {
+    T* lane = x + first;
+    auto exchange = [&](int64_t a, int64_t b) {
+      T *low = lane + a * kTilePairs, *high = lane + b * kTilePairs;
+      const Vec<T> u = load(low), v = load(high);
+      const auto swap = v < u;
+      store(low, swap ? v : u);
+      store(high, swap ? u : v);
+    };
+    for (int64_t p = top; p > 0; p /= 2) {
+      int64_t q = top, r = 0, d = p;
+      for (;;) {
+        // Places whose bit p equals r come in runs of p.
+        for (int64_t run = r; run < n - d; run += 2 * p)
+          for (int64_t i = run; i < std::min(run + p, n - d); ++i) exchange(i, i + d);
+        if (q == p) break;
+        d = q - p;
+        q /= 2;
+        r = p;
+      }
+    }
+  }
+}
+
+}  // namespace psgld::PSGLD_ISA
