@@ -7,6 +7,7 @@ in cache, with its own threads in the matrix products.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from psgld.predict import Prediction, held
 from psgld.recommend import Context
 from psgld.record import Draws
 
-from .harness import Row, Settings, in_turns, timed
+from .harness import Case, Row, Settings, in_turns, timed
 
 _BAR = 5.0
 _CHUNK = 10_000
@@ -30,28 +31,35 @@ def run(settings: Settings) -> Iterator[Row]:
     rng = np.random.default_rng(1)
     n = settings.choose(1_000_000, 500)
     rows, cols = rng.integers(size, size=(2, n))
-    few = slice(0, settings.choose(50_000, 500))  # NumPy is given as many
+    few = slice(0, settings.choose(20_000, 500))  # NumPy is given as many
     rounds = settings.choose(3, 1)
     best = in_turns(
         {
             "many": timed(lambda: Prediction(draws, psgld.Gaussian(), rows, cols).mean),
             "moments": timed(lambda: Prediction(draws, psgld.Gaussian(), rows[few], cols[few]).mean),
             "numpy": timed(lambda: _moments(draws, rows[few], cols[few])),
-            "interval": timed(lambda: Prediction(draws, psgld.Gaussian(), rows[few], cols[few]).interval()),
-            "numpy interval": timed(lambda: _interval(draws, rows[few], cols[few])),
-        },
+        }
+        | _intervals(draws, rows[few], cols[few]),
         rounds,
     )
     about = f"{n:,} pairs × {2 * kept} draws, K={rank}"
     yield Row("predict, mean and sd: seconds", best["many"], 10.0, note=about)
     yield Row("predict, mean and sd: NumPy / psgld", best["numpy"] / best["moments"], _BAR, least=True)
-    yield Row(
-        "predict, 90 % interval of v: NumPy / psgld",
-        best["numpy interval"] / best["interval"],
-        _BAR,
-        least=True,
-    )
+    for member in _MEMBERS:
+        name = f"predict, 90 % interval of v, {member}: NumPy / psgld"
+        yield Row(name, best[f"numpy {member}"] / best[member], _BAR, least=True)
     yield from _recommending(settings, draws, size, rounds)
+
+
+def _intervals(draws: Draws, rows: Any, cols: Any) -> dict[str, Case]:
+    """Intervals of new observations, by psgld and by NumPy: real-valued factors, and non-negative ones."""
+    positive = replace(draws, W=0.3 * np.abs(draws.W), H=0.3 * np.abs(draws.H), phi=np.ones_like(draws.phi))
+    cases: dict[str, Case] = {}
+    for member, (likelihood, noise) in _MEMBERS.items():
+        own = draws if member == "Gaussian" else positive
+        cases[member] = timed(lambda d=own, v=likelihood: Prediction(d, v, rows, cols).interval())
+        cases[f"numpy {member}"] = timed(lambda d=own, z=noise: _interval(d, rows, cols, z))
+    return cases
 
 
 def _recommending(settings: Settings, draws: Draws, size: int, rounds: int) -> Iterator[Row]:
@@ -110,16 +118,38 @@ def _moments(draws: Draws, rows: Any, cols: Any) -> tuple[Any, Any]:
     return mean, np.sqrt((squares / len(W) - mean**2) * len(W) / (len(W) - 1))
 
 
-def _interval(draws: Draws, rows: Any, cols: Any) -> Any:
+def _interval(draws: Draws, rows: Any, cols: Any, observe: Any) -> Any:
     """Quantiles of a new observation, over chunks of pairs."""
     W, H = _flat(draws)
     rng, out = np.random.default_rng(0), np.empty((2, len(rows)))
     for first in range(0, len(rows), _CHUNK):
         at = slice(first, first + _CHUNK)
         mu = np.stack([np.einsum("nk,nk->n", w[rows[at]], h[cols[at]]) for w, h in zip(W, H, strict=True)])
-        mu += np.sqrt(0.5, dtype=np.float32) * rng.standard_normal(mu.shape, np.float32)
-        out[:, at] = np.quantile(mu, [0.05, 0.95], axis=0)
+        out[:, at] = np.quantile(observe(rng, mu), [0.05, 0.95], axis=0)
     return out
+
+
+def _gaussian(rng: np.random.Generator, mu: Any) -> Any:
+    mu += np.sqrt(0.5, dtype=np.float32) * rng.standard_normal(mu.shape, np.float32)
+    return mu
+
+
+def _gamma(rng: np.random.Generator, mu: Any) -> Any:
+    return mu * rng.standard_gamma(1.0, mu.shape, np.float32)
+
+
+def _compound_poisson(rng: np.random.Generator, mu: Any) -> Any:
+    number = rng.poisson(2.0 * np.sqrt(mu))
+    return 0.5 * np.sqrt(mu) * rng.standard_gamma(number)
+
+
+_MEMBERS: dict[str, tuple[psgld.Tweedie, Any]] = {
+    "Gaussian": (psgld.Gaussian(), _gaussian),
+    "Poisson": (psgld.Poisson(), lambda rng, mu: rng.poisson(mu)),
+    "gamma": (psgld.Gamma(), _gamma),
+    "compound": (psgld.CompoundPoisson(), _compound_poisson),
+}
+"""Members of the family, and how NumPy draws a new observation; φ = 1 but for the Gaussian."""
 
 
 def _ucb(draws: Draws, users: Any) -> Any:

@@ -240,6 +240,7 @@ const Kernels<T>& table() {
       .normal_rows = normal_rows<T>,
       .residuals = residuals<T>,
       .add_noise = add_noise<T>,
+      .first_words = first_words,
       .sort_lanes = sort_lanes<T>,
   };
   return kernels;

@@ -17,6 +17,7 @@ constexpr int kPanelColumns = 128;  // so that the scores of a panel stay in the
 constexpr int kBatch = 64;          // sparse entries worked on together
 constexpr int kKernelRun = 128;     // log likelihoods summed by themselves, whoever does it
 constexpr int kTilePairs = 16;      // pairs whose draws are sorted side by side
+constexpr int kFirstWords = 8;      // of a stream, made for all pairs of a tile at once
 
 // Members of the Tweedie family with a shortcut for powers of mu; Power serves every other beta.
 enum class Family : int { poisson, gaussian, gamma, inverse_gaussian, half, power };
@@ -154,6 +155,9 @@ struct Kernels {
   // x += sqrt(phi) z at n <= kTilePairs pairs, draws x stride: new observations of a Gaussian model.
   void (*add_noise)(const int64_t* rows, const int64_t* columns, int n, int64_t draws, const double* phi,
                     uint64_t seed, T* x, int64_t stride);
+  // The first words of the streams (seed; row, column, draw) of random.hpp: out is aligned to 64 bytes.
+  void (*first_words)(const int64_t* rows, const int64_t* columns, int n, uint32_t draw, uint64_t seed,
+                      uint32_t (*out)[kTilePairs]);
   // Sorts each of the kTilePairs columns of x, n x kTilePairs, aligned to 64 bytes.
   void (*sort_lanes)(T* x, int64_t n);
 };

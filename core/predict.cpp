@@ -87,13 +87,18 @@ template <class T, class X>
 void observe_tile(const Draws<T>& d, const Observation& o, const int64_t* i, const int64_t* j, int n, X* x,
                   int64_t stride) {
   if (o.beta == 2.0) return kernels<X>().add_noise(i, j, n, d.draws, d.phi, o.seed, x, stride);
-  for (int64_t s = 0; s < d.draws; ++s)
+  static_assert(kFirstWords <= Stream::kBegun);
+  alignas(64) uint32_t words[kFirstWords][kTilePairs];
+  for (int64_t s = 0; s < d.draws; ++s) {
+    const uint32_t draw = static_cast<uint32_t>(s);
+    kernels<X>().first_words(i, j, n, draw, o.seed, words);
     for (int q = 0; q < n; ++q) {
       X& value = x[s * stride + q];
       value = static_cast<X>(observe(value, d.phi[s], o,
                                      Stream(o.seed, static_cast<uint32_t>(i[q]), static_cast<uint32_t>(j[q]),
-                                            static_cast<uint32_t>(s))));
+                                            draw, words[0] + q, kFirstWords, kTilePairs)));
     }
+  }
 }
 
 // The value at p (n - 1) of a sorted column of a tile, linear between two.

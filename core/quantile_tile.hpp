@@ -9,15 +9,41 @@
 
 namespace psgld::PSGLD_ISA {
 
-// The four words of the counter (quartet of draws, factor 1, row, column), row and column one a lane.
-inline void philox_cells(VecU row, VecU column, uint32_t quartet, const RoundKeys& keys, VecU* words) {
-  const VecU64 q = VecU64{} + quartet, tag = VecU64{} + 0x80000000u, i = (VecU64)row, j = (VecU64)column;
-  PhiloxState s[2] = {{q, tag, i, j}, {q, tag, i >> 32, j >> 32}};
+// The four words of each of L counters.
+inline void philox_lanes(VecU c0, VecU c1, VecU c2, VecU c3, const RoundKeys& keys, VecU* words) {
+  const VecU64 a = (VecU64)c0, b = (VecU64)c1, c = (VecU64)c2, d = (VecU64)c3;
+  PhiloxState s[2] = {{a, b, c, d}, {a >> 32, b >> 32, c >> 32, d >> 32}};
   philox_rounds(s, keys);
   words[0] = join(s[0].x0, s[1].x0);
   words[1] = join(s[0].x1, s[1].x1);
   words[2] = join(s[0].x2, s[1].x2);
   words[3] = join(s[0].x3, s[1].x3);
+}
+
+// Rows and columns of n <= kTilePairs pairs, as lanes.
+struct CellLanes {
+  alignas(64) uint32_t row[kTilePairs] = {}, column[kTilePairs] = {};
+  CellLanes(const int64_t* rows, const int64_t* columns, int n) {
+    for (int q = 0; q < n; ++q) {
+      row[q] = static_cast<uint32_t>(rows[q]);
+      column[q] = static_cast<uint32_t>(columns[q]);
+    }
+  }
+};
+
+// What the streams of random.hpp begin with, at n pairs in one draw: word w of pair q at out[w][q].
+inline void first_words(const int64_t* rows, const int64_t* columns, int n, uint32_t draw, uint64_t seed,
+                        uint32_t (*out)[kTilePairs]) {
+  constexpr int L = kLanes<uint32_t>;
+  const RoundKeys keys(seed);
+  const CellLanes cells(rows, columns, n);
+  for (int first = 0; first < n; first += L)
+    for (uint32_t block = 0; block < kFirstWords / 4; ++block) {
+      VecU words[4];
+      philox_lanes(splat(block), load(cells.row + first), load(cells.column + first), splat(draw), keys,
+                   words);
+      for (int w = 0; w < 4; ++w) store(out[4 * block + w] + first, words[w]);
+    }
 }
 
 // x_s += sqrt(phi_s) z at n <= kTilePairs pairs, x draws x stride. The normals are those of `noise` with the
@@ -27,17 +53,14 @@ void add_noise(const int64_t* rows, const int64_t* columns, int n, int64_t draws
                uint64_t seed, T* x, int64_t stride) {
   constexpr int L = kLanes<uint32_t>;
   const RoundKeys keys(seed);
-  alignas(64) uint32_t i[kTilePairs] = {}, j[kTilePairs] = {};
-  for (int q = 0; q < n; ++q) {
-    i[q] = static_cast<uint32_t>(rows[q]);
-    j[q] = static_cast<uint32_t>(columns[q]);
-  }
+  const CellLanes cells(rows, columns, n);
   for (int first = 0; first < n; first += L) {
     const int lanes = std::min(L, n - first);
     for (int64_t s = 0; s < draws; s += 4) {
       VecU words[4];
       VecF z[4];
-      philox_cells(load(i + first), load(j + first), static_cast<uint32_t>(s / 4), keys, words);
+      philox_lanes(splat(static_cast<uint32_t>(s / 4)), splat(0x80000000u), load(cells.row + first),
+                   load(cells.column + first), keys, words);
       box_muller(words[0], words[1], z[0], z[1]);
       box_muller(words[2], words[3], z[2], z[3]);
       for (int64_t m = 0; m < std::min<int64_t>(4, draws - s); ++m) {

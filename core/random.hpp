@@ -25,7 +25,17 @@ inline const Ziggurat ziggurat;
 
 class Stream {
  public:
+  static constexpr int kBegun = 8;
+
   Stream(uint64_t key, uint32_t a, uint32_t b, uint32_t c) : key_(key), a_(a), b_(b), c_(c) {}
+
+  // The same stream, whose first words (a multiple of four, at most kBegun) stand `stride` apart.
+  Stream(uint64_t key, uint32_t a, uint32_t b, uint32_t c, const uint32_t* begun, int number, int stride)
+      : Stream(key, a, b, c) {
+    for (int w = 0; w < number; ++w) words_[w] = begun[w * stride];
+    n_ = static_cast<uint32_t>(number) / 4;
+    at_ = 0, end_ = number;
+  }
 
   double uniform() {  // in (0, 1), 53 bits
     const uint64_t high = word() >> 5, low = word() >> 6;
@@ -113,9 +123,9 @@ class Stream {
   }
 
   uint32_t word() {
-    if (at_ == 4) {
+    if (at_ == end_) {
       refill();
-      at_ = 0;
+      at_ = 0, end_ = 4;
     }
     return words_[at_++];
   }
@@ -135,8 +145,8 @@ class Stream {
 
   const uint64_t key_;
   const uint32_t a_, b_, c_;
-  uint32_t n_ = 0, words_[4];
-  int at_ = 4;
+  uint32_t n_ = 0, words_[kBegun];
+  int at_ = 0, end_ = 0;
 };
 
 }  // namespace psgld

@@ -1,5 +1,7 @@
 """Predictions: what the draws say, the same bits in one piece or in many, on one thread or on four."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -59,6 +61,37 @@ def test_moments_quantiles_and_draws(dtype, bias, rank):
     np.testing.assert_allclose(p.mean_quantiles(levels), np.quantile(mu, levels, axis=0), **close)
     np.testing.assert_allclose(p.new_sd, np.sqrt(p.sd**2 + (d.phi.reshape(-1, 1) * mu).mean(0)), rtol=1e-5)
     np.testing.assert_allclose(p.mean_exceeds(3.0), (mu > 3.0).mean(0), atol=1e-9)
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3, 7, 16, 17, 100, 257])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quantiles_are_those_of_the_new_draws(kept, dtype):
+    """Whatever the number of draws (a network sorts them), with an offset far from 0, at a tile that is not full."""
+    levels = [0.0, 0.05, 0.5, 0.77, 1.0]
+    for member in ("gaussian", "poisson", "gamma"):
+        d = made_up(dtype, bias=member == "gaussian", chains=1, kept=kept)
+        if member == "gaussian":
+            d = dataclasses.replace(d, offset=d.offset + 1e6)
+        p = Prediction(d, MEMBERS[member], np.arange(21) % 23, np.arange(21) % 17, seed=3)
+        exact = np.quantile(p.new_draws(), levels, axis=0)
+        np.testing.assert_allclose(
+            p.quantiles(levels), exact, rtol=1e-12, atol=2e-6 if dtype == "float32" else 0
+        )
+
+
+def test_tails_of_the_normal_behind_gamma_draws():
+    """A gamma variable of a large shape is a cubed normal: its tails are where a ziggurat could go wrong."""
+    n, shape = 400_000, 400.0
+    one = np.ones((1, 1, 1))
+    phi = np.full((1, n // 4), 1 / shape)
+    W, H = np.ones((1, n // 4, 1, 1)), np.ones((1, n // 4, 4, 1))
+    d = Draws(W, H, None, None, one, one, np.zeros_like(phi), phi)
+    drawn = Prediction(d, psgld.Gamma(), np.zeros(4, int), np.arange(4), seed=2).new_draws().ravel()
+    u = stats.gamma.cdf(drawn, shape, scale=1 / shape)
+    for tail in (1e-4, 5e-4, 1e-3, 1e-2, 0.1, 0.3):
+        for count in ((u < tail).sum(), (u > 1 - tail).sum()):
+            assert abs(count - n * tail) < 4.5 * np.sqrt(n * tail)
+    assert stats.kstest(u, "uniform").pvalue > 1e-4
 
 
 @pytest.mark.parametrize("member", MEMBERS)
