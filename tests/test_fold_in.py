@@ -11,6 +11,7 @@ from psgld.datasets import ratings, synthetic
 from psgld.fold_in import Entries, Other, draw, gaussian, mode
 from psgld.posterior import Posterior
 from psgld.record import Draws
+from psgld.step_size import Power
 
 
 def other(H, phi, rate, prior, beta, draws=1, bias=None, bias_rate=None):
@@ -282,3 +283,127 @@ def test_absent_zeros_stay_zeros_everywhere(likelihood):
     np.testing.assert_array_equal(said.W, silent.W)
     assert post.update(X, draws=5, tune=20, progress=False).settings["entries"] == 600
     assert post.recommend([0], n=3).score.shape == (1, 3)
+
+
+# -- normal–Wishart priors -----------------------------------------------------------------------------------
+
+
+def conjugate(d, model, shift, side, c, s, at, v):
+    """The mean of a new row's free components given draw (c, s), in the components that the chain works with.
+
+    A row is [w, a, 1], a column [h, 1, c + offset]; v - shift ~ N(row · column, φ), row ~ N(m, Λ⁻¹) in what is free.
+    """
+    W, H = d.W[c, s].astype(float), d.H[c, s].astype(float)
+    if model.bias:
+        offset = d.offset[c, s] - shift
+        a, b = d.row_bias[c, s][:, None].astype(float), d.col_bias[c, s][:, None] + offset
+        W, H = np.hstack([W, a, np.ones_like(a)]), np.hstack([H, np.ones_like(b), b])
+    X, free = (H, model.row_free) if side == "rows" else (W, model.col_free)
+    m, precision = (d.row_mean, d.row_precision) if side == "rows" else (d.col_mean, d.col_precision)
+    m, precision = m[c, s][free], precision[c, s][np.ix_(free, free)]
+    X, phi = X[at], d.phi[c, s]
+    left = v - shift - X[:, ~free].sum(axis=1)
+    P = X[:, free].T @ X[:, free] / phi + precision
+    return np.linalg.solve(P, X[:, free].T @ left / phi + precision @ m), np.linalg.inv(P)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "biases"])
+def bpmf(request):
+    """A BPMF model of data far from 0, by Gibbs."""
+    rng = np.random.default_rng(0)
+    V = 5.0 + rng.normal(size=(40, 3)) @ rng.normal(size=(3, 25)) + 0.3 * rng.normal(size=(40, 25))
+    model = psgld.FactorModel(3, "gaussian", psgld.NormalWishart(), bias=request.param)
+    quick = {"draws": 6, "tune": 60, "thin": 1, "progress": False}
+    post = psgld.sample(V, model, sampler=psgld.BPMFGibbs(dtype="float64"), **quick)
+    return V, post
+
+
+@pytest.mark.parametrize("side", ["rows", "cols"])
+@pytest.mark.parametrize("pattern", ["whole", "holes"])
+def test_new_rows_under_a_normal_wishart_prior(bpmf, side, pattern):
+    V, post = bpmf
+    d, model, shift = post.draws, post.model, V.mean()
+    lines = (V if side == "rows" else V.T)[:3] + 0.5
+    at = np.arange(lines.shape[1]) if pattern == "whole" else np.array([0, 3, 4, 11, 17])
+    found = entries([{int(j): v[j] for j in at} for v in lines])
+    X, own = gaussian(Other.of(d, model, side), found, None)
+    for q, v in enumerate(lines):
+        for s in range(6):
+            exact, _ = conjugate(d, model, shift, side, 1, s, at, v[at])
+            if model.bias and side == "cols":
+                exact[-1] -= d.offset[1, s] - shift
+            got = X[6 + s, q] if own is None else np.append(X[6 + s, q], own[6 + s, q])
+            np.testing.assert_allclose(got, exact, rtol=1e-8, atol=1e-9)
+    S = 4000
+    again = replace(Other.of(d, model, side).one(0), beta=2.0)
+    many = {n: np.repeat(a, S, axis=0) for n, a in vars(again).items() if isinstance(a, np.ndarray)}
+    X, own = gaussian(replace(again, **many), found, 3)
+    _, cov = conjugate(d, model, shift, side, 0, 0, at, lines[0][at])
+    np.testing.assert_allclose(np.cov(X[:, 0].T), cov[:3, :3], atol=0.1 * cov.max())
+
+
+def test_known_rows_folded_in_predict_as_they_did(bpmf):
+    V, post = bpmf
+    for side, part in (("rows", V[:5]), ("cols", V[:, :5])):
+        folded = post.fold_in(part, side)
+        assert np.abs(folded.predict().mean.reshape(part.shape) - part).mean() < 0.5
+    assert post.transform(V[:4]).shape == (4, 3)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".zarr"])
+def test_the_normals_are_saved(bpmf, suffix, tmp_path):
+    V, post = bpmf
+    post.save(tmp_path / f"p{suffix}")
+    back = psgld.load(tmp_path / f"p{suffix}")
+    for name in ("row_mean", "row_precision", "col_mean", "col_precision"):
+        np.testing.assert_array_equal(getattr(back.draws, name), getattr(post.draws, name))
+    np.testing.assert_array_equal(back.fold_in(V[:2]).draws.W, post.fold_in(V[:2]).draws.W)
+
+
+@pytest.mark.parametrize("sampler", [psgld.BPMFGibbs(), psgld.PSGLD(blocks=2, step_size=Power(0.01, 0.51))])
+def test_a_resumed_run_has_all_the_normals(sampler, tmp_path):
+    V = np.random.default_rng(0).normal(size=(30, 20))
+    model = psgld.FactorModel(2, "gaussian", psgld.NormalWishart())
+    quick = {"tune": 30, "thin": 1, "progress": False, "sampler": sampler, "store": tmp_path / "run.zarr"}
+    psgld.sample(V, model, draws=4, **quick)
+    more = psgld.sample(V, model, draws=9, resume=True, **quick)
+    assert np.isfinite(more.draws.row_precision).all()
+    whole = psgld.sample(V, model, draws=9, **(quick | {"store": None}))
+    for name in ("row_mean", "row_precision", "col_mean", "col_precision"):
+        np.testing.assert_array_equal(getattr(more.draws, name), getattr(whole.draws, name))
+        np.testing.assert_array_equal(
+            getattr(psgld.load(quick["store"]).draws, name), getattr(more.draws, name)
+        )
+    # More data, the same sampler: it is in the record.
+    grown = psgld.load(quick["store"]).update(np.vstack([V, V[:3]]), draws=5, tune=10, progress=False)
+    assert grown.shape == (33, 20) and grown.settings["sampler"] == whole.settings["sampler"]
+
+
+def test_update_under_a_normal_wishart_prior_goes_on(bpmf):
+    """The chain starts where it was, hyperparameters included: its lp is that of a long run at once."""
+    V, post = bpmf
+    grown = post.update(np.vstack([V, V[:4]]), tune=0, draws=30, thin=1, progress=False)
+    quick = {"tune": 200, "draws": 30, "thin": 1, "progress": False}
+    long = psgld.sample(np.vstack([V, V[:4]]), post.model, sampler=psgld.BPMFGibbs(), **quick)
+    lp = long.sample_stats["lp"]
+    assert abs(grown.sample_stats["lp"].mean() - lp.mean()) < 6 * lp.std()
+    np.testing.assert_allclose(grown.predict().mean, long.predict().mean, atol=0.5)
+
+
+def test_draws_of_an_older_version_are_refused(bpmf):
+    V, post = bpmf
+    old = replace(post, draws=replace(post.draws, row_mean=None, row_precision=None))
+    for ask in (lambda: old.fold_in(V[:2]), lambda: old.update(V)):
+        with pytest.raises(psgld.ModelError, match="older psgld did not keep"):
+            ask()
+
+
+def test_a_sampler_that_cannot_be_made_again(small):
+    for record in (
+        {"name": "PSGLD", "step_size": "<function f>"},
+        {"name": "x"},
+        {"name": "PSGLD", "metric": "exit()"},
+    ):
+        post = replace(small, settings=small.settings | {"sampler": record})
+        with pytest.raises(psgld.SamplingError, match="cannot be made again from its record"):
+            post.update(np.ones((12, 9)))

@@ -64,13 +64,15 @@ class Entries:
         return Entries(start, index, table.ravel(), False)
 
 
-def check_kept(model: FactorModel) -> None:
+def check_kept(draws: Draws, model: FactorModel) -> None:
     """Raise ModelError if the draws do not hold all that the prior of a new row depends on."""
-    if isinstance(model.row_prior, NormalWishart) or isinstance(model.col_prior, NormalWishart):
-        raise ModelError(
-            "new rows and new starts need the m and Λ of a NormalWishart() prior, which are not kept with the draws; "
-            "use Normal(), or sample anew"
-        )
+    for side, prior in (("row", model.row_prior), ("col", model.col_prior)):
+        mean = getattr(draws, f"{side}_mean")
+        if isinstance(prior, NormalWishart) and (mean is None or np.isnan(mean).any()):
+            raise ModelError(
+                "new rows and new starts need the m and Λ of a NormalWishart() prior, which an older psgld did not "
+                "keep with these draws; sample anew"
+            )
 
 
 @final
@@ -81,33 +83,40 @@ class Other:
     H: NDArray[Any]  # (S, J, K)
     bias: Floats | None  # (S, J): offset and bias of the other side
     rate: Floats  # (S, K)
-    bias_rate: Floats | None  # (S,)
+    bias_rate: Floats | None  # (S,), if a row has a bias of its own
     phi: Floats  # (S,)
     prior: Prior
     beta: float
+    # Under a normal–Wishart prior, of the components of a row and its bias:
+    mean: Floats | None = None  # (S, K')
+    precision: Floats | None = None  # (S, K', K')
 
     @classmethod
     def of(cls, draws: Draws, model: FactorModel, side: str) -> Other:
         """Look at the draws from the side of the new rows (or columns)."""
-        check_kept(model)
+        check_kept(draws, model)
         rows = side == "rows"
         H = draws.H if rows else draws.W
         bias = draws.col_bias if rows else draws.row_bias
         rate = draws.row_rate if rows else draws.col_rate
         own = model.rank if rows else model.rank + 1
         flat = rate.reshape(-1, rate.shape[-1])
+        mean, precision = _normal(draws, model, side)
+        offset = draws.offset[..., None]
+        if bias is None and model.centred:
+            bias = np.zeros((*draws.offset.shape, H.shape[2]))  # what was subtracted from the data remains
         return cls(
             np.ascontiguousarray(H, np.float64 if H.dtype == np.float64 else np.float32).reshape(
                 -1, *H.shape[2:]
             ),
-            None
-            if bias is None
-            else (bias.astype(np.float64) + draws.offset[..., None]).reshape(-1, H.shape[2]),
+            None if bias is None else (bias.astype(np.float64) + offset).reshape(-1, H.shape[2]),
             np.ascontiguousarray(flat[:, : model.rank], np.float64),
             np.ascontiguousarray(flat[:, own]) if model.bias else None,
             np.ascontiguousarray(draws.phi.reshape(-1), np.float64),
             model.row_prior if rows else model.col_prior,
             model.likelihood.beta,
+            mean,
+            precision,
         )
 
     def one(self, s: int) -> Other:
@@ -118,6 +127,18 @@ class Other:
             if n not in ("prior", "beta")
         }
         return replace(self, **cut)
+
+
+def _normal(draws: Draws, model: FactorModel, side: str) -> tuple[Floats | None, Floats | None]:
+    """Return m and Λ of new rows (or columns) under a normal–Wishart prior, of the components that move."""
+    name, free = ("row", model.row_free) if side == "rows" else ("col", model.col_free)
+    mean, precision = (getattr(draws, f"{name}_{what}") for what in ("mean", "precision"))
+    if mean is None or precision is None:
+        return None, None
+    m = mean.reshape(-1, len(free))[:, free]
+    if side == "cols" and model.bias:
+        m[:, -1] = 0.0  # the offset is the mean of the column biases, and is subtracted as such
+    return m, precision.reshape(-1, len(free), len(free))[:, free][:, :, free]
 
 
 def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Any:
@@ -216,16 +237,19 @@ def draw(other: Other, entries: Entries, seed: int, sweeps: int) -> tuple[NDArra
 
 
 def gaussian(other: Other, entries: Entries, seed: int | None) -> tuple[NDArray[Any], Floats | None]:
-    """Return w ~ Normal(P⁻¹ b, P⁻¹), P = Hᵀ H / φ + diag(rate), b = Hᵀ (v - bias) / φ; without a seed, the mean."""
+    """Return w ~ Normal(P⁻¹ b, P⁻¹), P = Hᵀ H / φ + Λ, b = Hᵀ (v - bias) / φ + Λm; without a seed, the mean.
+
+    Λ is diag(rate) and m = 0, but under a normal–Wishart prior.
+    """
     S, J, K = other.H.shape
-    width = K if other.bias is None else K + 1
+    width = K if other.bias_rate is None else K + 1
     out = np.empty((S, entries.rows, width))
     if entries.zeros or len(entries.value) == entries.rows * J:
         _whole_rows(other, entries, seed, out)
     else:
         _rows_one_by_one(other, entries, seed, out)
     X = np.ascontiguousarray(out[..., :K], dtype=other.H.dtype)
-    return X, None if other.bias is None else out[..., K].astype(other.H.dtype)
+    return X, None if other.bias_rate is None else out[..., K].astype(other.H.dtype)
 
 
 def _rows_one_by_one(other: Other, entries: Entries, seed: int | None, out: Floats) -> None:
@@ -239,7 +263,7 @@ def _rows_one_by_one(other: Other, entries: Entries, seed: int | None, out: Floa
             part = slice(first, first + step)
             H, left = _design(other, part, entries.index[at], entries.value[at])
             Ht = H.transpose(0, 2, 1)
-            b = (Ht @ left[..., None]) / other.phi[part][:, None, None]
+            b = (Ht @ left[..., None]) / other.phi[part][:, None, None] + _linear(other, part)
             noise = None if z is None else z[part][..., None]
             out[part, r] = _solve(_precision(other, part, Ht @ H), b, noise)[..., 0]
 
@@ -253,7 +277,7 @@ def _whole_rows(other: Other, entries: Entries, seed: int | None, out: Floats) -
         part = slice(s, s + 1)
         H, _ = _design(other, part, slice(None), 0.0)
         left = table if other.bias is None else table - other.bias[s]
-        b = (left @ H[0]).T / other.phi[s]
+        b = (left @ H[0]).T / other.phi[s] + _linear(other, part)[0]
         P = _precision(other, part, H.transpose(0, 2, 1) @ H)
         out[s] = _solve(P, b[None], None if z is None else z[part])[0].T
 
@@ -261,12 +285,22 @@ def _whole_rows(other: Other, entries: Entries, seed: int | None, out: Floats) -
 def _design(other: Other, part: slice, index: Any, value: Any) -> tuple[Floats, Floats]:
     """Return H at some columns with a component of ones for the bias, and what is left to explain."""
     H = other.H[part][:, index].astype(np.float64)
-    if other.bias is None:
-        return H, np.broadcast_to(value, H.shape[:2])
-    return np.concatenate([H, np.ones((*H.shape[:2], 1))], axis=2), value - other.bias[part][:, index]
+    left = np.broadcast_to(value, H.shape[:2]) if other.bias is None else value - other.bias[part][:, index]
+    if other.bias_rate is None:
+        return H, left
+    return np.concatenate([H, np.ones((*H.shape[:2], 1))], axis=2), left
+
+
+def _linear(other: Other, part: slice) -> Floats:
+    """Return Λm of some draws, as columns."""
+    if other.mean is None or other.precision is None:
+        return np.zeros((1, 1, 1))
+    return np.asarray(other.precision[part] @ other.mean[part][..., None])
 
 
 def _precision(other: Other, part: slice, gram: Floats) -> Floats:
+    if other.precision is not None:
+        return np.asarray(gram / other.phi[part][:, None, None] + other.precision[part])
     rate = other.rate[part]
     if other.bias_rate is not None:
         rate = np.concatenate([rate, other.bias_rate[part][:, None]], axis=1)

@@ -240,8 +240,9 @@ class Posterior:
 
         `V` is the whole matrix, old entries and new; rows and columns are matched by label (without labels, new ones
         come last), and new ones are folded in first. `tune` is short by default, 50 passes over the data;
-        `more` goes to `sample`; so does the sampler, which is `PSGLD()` if it is not given again. The seed should not
-        be the one that the posterior was sampled with. Absent entries of sparse data mean what they meant before.
+        `more` goes to `sample`; the sampler is the one that the posterior was sampled with, unless another is given.
+        (One with a step size of your own, or with `Assigned` strips, has to be given again.) The seed should not be
+        the one that the posterior was sampled with. Absent entries of sparse data mean what they meant before.
         """
         from .start import update
 

@@ -18,6 +18,7 @@ from .fold_in import Entries, Other, check_kept, draw
 from .labels import LabelArray
 from .models import Hyper
 from .record import Draws
+from .record.draws import NORMALS
 
 _SWEEPS = 20
 _TUNE_CYCLES, _LEAST_TUNE = 50, 200
@@ -28,11 +29,14 @@ def update(
 ) -> Any:
     """Return a new posterior that goes on from this one; `Posterior.update` says what the arguments are."""
     from .sample import sample
-    from .samplers import as_sampler
+    from .samplers import SAMPLERS, as_sampler
+    from .samplers.recorded import from_record
 
     data = observations(V).meaning(posterior.seen and posterior.seen.absent)
+    if more.get("sampler") is None:
+        more = {**more, "sampler": from_record(posterior.settings["sampler"], SAMPLERS)}
     if tune is None:
-        tune = max(_LEAST_TUNE, _TUNE_CYCLES * as_sampler(more.get("sampler")).cycle(data))
+        tune = max(_LEAST_TUNE, _TUNE_CYCLES * as_sampler(more["sampler"]).cycle(data))
     draws = int(posterior.draws.phi.shape[1]) if draws is None else draws
     more = {"chains": posterior.chains, **more}
     return sample(data, posterior.model, draws=draws, tune=tune, seed=seed, start=posterior, **more)
@@ -53,7 +57,7 @@ class Start:
             raise ModelError(
                 f"start was sampled with {posterior.model!r}, not with {model!r}; give the same model"
             )
-        check_kept(model)
+        check_kept(posterior.draws, model)
         if posterior.draws.W.shape[1] == 0:
             raise SamplingError("start has no draws of W and H (keep=False); sample it with keep=True")
         last: dict[str, Any] = {n: None if a is None else a[:, -1:] for n, a in vars(posterior.draws).items()}
@@ -68,8 +72,11 @@ class Start:
     def begin(self, chain: Any, number: int) -> None:
         """Put a chain there."""
         d, c = self.draws, number % len(self.draws.phi)
-        offset = float(d.offset[c, 0]) - chain.setup.shift if self.bias else float(d.offset[c, 0])
-        hyper = Hyper(d.row_rate[c, 0], d.col_rate[c, 0], offset, float(d.phi[c, 0]))
+        offset = float(d.offset[c, 0]) - chain.setup.shift if self.bias else 0.0
+        normals = {name: a[c, 0].copy() for name in NORMALS if (a := getattr(d, name)) is not None}
+        if self.bias and "col_mean" in normals:
+            normals["col_mean"][-1] = offset
+        hyper = Hyper(d.row_rate[c, 0], d.col_rate[c, 0], offset, float(d.phi[c, 0]), **normals)
         W, H = d.W[c, 0], d.H[c, 0]
         if d.row_bias is not None and d.col_bias is not None:
             a, b = d.row_bias[c, 0][:, None], d.col_bias[c, 0][:, None] + W.dtype.type(offset)

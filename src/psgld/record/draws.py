@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SamplingError
-from ..models import FactorModel
+from ..models import FactorModel, NormalWishart
 
 FACTORS = ("W", "H", "row_bias", "col_bias")
 """The draws that are as large as V has rows and columns."""
+
+NORMALS = ("row_mean", "row_precision", "col_mean", "col_precision")
+"""The draws that only a normal–Wishart prior has."""
 
 
 @final
@@ -26,6 +29,8 @@ class Draws:
     row_bias, col_bias : the biases, or None.
     row_rate, col_rate : rates or precisions of the components.
     offset, phi : global offset and dispersion.
+    row_mean, row_precision, col_mean, col_precision : m and Λ of the rows of W and H, biases among the components,
+        under a normal–Wishart prior; else None.
     """
 
     W: NDArray[Any]
@@ -36,6 +41,10 @@ class Draws:
     col_rate: NDArray[np.float64]
     offset: NDArray[np.float64]
     phi: NDArray[np.float64]
+    row_mean: NDArray[np.float64] | None = None
+    row_precision: NDArray[np.float64] | None = None
+    col_mean: NDArray[np.float64] | None = None
+    col_precision: NDArray[np.float64] | None = None
 
     @classmethod
     def empty(
@@ -50,7 +59,14 @@ class Draws:
         row_bias, col_bias = (np.empty((chains, kept, n), dtype) if model.bias else None for n in shape)
         row_rate, col_rate = (np.empty((chains, draws, model.components)) for _ in shape)
         offset, phi = (np.empty((chains, draws)) for _ in range(2))
-        return cls(W, H, row_bias, col_bias, row_rate, col_rate, offset, phi)
+        normals = {
+            # Not a number: a run that is resumed from an older store has no draws of them there.
+            f"{side}_{name}": np.full((chains, draws, *(model.components,) * power), np.nan)
+            for side, prior in (("row", model.row_prior), ("col", model.col_prior))
+            if isinstance(prior, NormalWishart)
+            for name, power in (("mean", 1), ("precision", 2))
+        }
+        return cls(W, H, row_bias, col_bias, row_rate, col_rate, offset, phi, **normals)
 
     def record(self, chain: Any, number: int, draw: int) -> None:
         """Copy the state of a chain."""
@@ -59,6 +75,9 @@ class Draws:
         self.col_rate[number, draw] = hyper.col_rate
         self.offset[number, draw] = hyper.offset + chain.setup.shift
         self.phi[number, draw] = hyper.phi
+        for name in NORMALS:
+            if (array := getattr(self, name)) is not None:
+                array[number, draw] = getattr(hyper, name)
         if self.W.shape[1] == 0:
             return
         if self.row_bias is None or self.col_bias is None:

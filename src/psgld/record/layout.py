@@ -1,6 +1,7 @@
 """What a store holds: groups of arrays with named dimensions, as xarray and ArviZ expect them.
 
-posterior             W (chain, draw, row, component), H (chain, draw, column, component), biases, rates, offset, phi
+posterior             W (chain, draw, row, component), H (chain, draw, column, component), biases, rates, offset, phi;
+                      under a normal–Wishart prior the mean and the precision matrix of the rows
 sample_stats          lp, step_size, diverging, iteration (chain, draw)
 warmup_sample_stats   the same along the burn-in
 tracked               rows, cols, and mean, sd of μ there (pair)
@@ -14,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..models import FactorModel
+from ..models import FactorModel, NormalWishart
 
 POSTERIOR, STATS, WARMUP = "posterior", "sample_stats", "warmup_sample_stats"
 TRACKED, SEEN = "tracked", "seen"
@@ -58,7 +59,8 @@ class Layout:
     """The sizes that decide all shapes.
 
     `dtype` is that of W, H and the biases, None if they are not kept; `seen` the number of entries of the data, None
-    if it had all of them, or if an older version wrote the store.
+    if it had all of them, or if an older version wrote the store; `normals` whether m and Λ of a normal–Wishart prior
+    are kept, which older versions did not.
     """
 
     chains: int
@@ -67,6 +69,7 @@ class Layout:
     pairs: int
     dtype: str | None
     seen: int | None = None
+    normals: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sizes in a form fit for JSON."""
@@ -81,17 +84,21 @@ class Layout:
         seen = record.get("seen")
         if seen is not None and (not isinstance(seen, int) or seen < 0):
             raise ValueError(f"sizes {record}")
-        return cls(**sizes, dtype=record["dtype"], seen=seen)
+        return cls(**sizes, dtype=record["dtype"], seen=seen, normals=bool(record.get("normals", False)))
 
     def specs(self, model: FactorModel, shape: tuple[int, int]) -> dict[str, Spec]:
         """Return every array of the groups by its path."""
         per_draw = (self.chains, self.draws)
         specs = {f"{POSTERIOR}/{n}": Spec(per_draw, "float64", ("chain", "draw")) for n in ("offset", "phi")}
-        for name in ("row_rate", "col_rate"):
-            dim = "component_and_bias" if model.bias else "component"
-            specs[f"{POSTERIOR}/{name}"] = Spec(
-                (*per_draw, model.components), "float64", ("chain", "draw", dim)
-            )
+        dim, size = "component_and_bias" if model.bias else "component", model.components
+        for side, prior in (("row", model.row_prior), ("col", model.col_prior)):
+            row = Spec((*per_draw, size), "float64", ("chain", "draw", dim))
+            specs[f"{POSTERIOR}/{side}_rate"] = row
+            if self.normals and isinstance(prior, NormalWishart):
+                specs[f"{POSTERIOR}/{side}_mean"] = row
+                specs[f"{POSTERIOR}/{side}_precision"] = Spec(
+                    (*per_draw, size, size), "float64", ("chain", "draw", dim, "other_component")
+                )
         if self.dtype is not None:
             for n, factor, bias, dim in zip(
                 shape, ("W", "H"), ("row_bias", "col_bias"), ("row", "column"), strict=True

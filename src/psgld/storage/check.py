@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..models import NormalWishart
 from ..posterior import Posterior
 
 TRACE = {"iteration": "i", "lp": "f", "step_size": "f", "diverging": "b"}
@@ -40,11 +41,14 @@ def _check_draws(p: Posterior) -> None:
     }
     if p.model.bias:
         shapes |= {"row_bias": (*kept, rows), "col_bias": (*kept, cols)}
+    for side, prior in (("row", p.model.row_prior), ("col", p.model.col_prior)):
+        if isinstance(prior, NormalWishart) and getattr(d, f"{side}_mean") is not None:
+            shapes |= {f"{side}_mean": (*n, components), f"{side}_precision": (*n, components, components)}
     for name, array in vars(d).items():
         if name in shapes:
             _expect(name, array, shapes[name], "f")
         elif array is not None:
-            raise ValueError(f"{name} of a model without biases")
+            raise ValueError(f"{name} of a model that has none")
 
 
 def _check_traces(p: Posterior) -> None:

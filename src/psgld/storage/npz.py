@@ -14,11 +14,14 @@ from ..models import FactorModel
 from ..posterior import Posterior, Tracked
 from ..recommend import Seen
 from ..record import Draws
+from ..record.draws import NORMALS
 from ..record.files import DAMAGE, read_arrays, write_arrays
 from .check import check
 
 _FORMAT = 1
-_DRAWS = ("W", "H", "row_bias", "col_bias", "row_rate", "col_rate", "offset", "phi")
+_DRAWS = ("W", "H", "row_rate", "col_rate", "offset", "phi")
+_SOME = ("row_bias", "col_bias", *NORMALS)
+"""Draws that every model has, and those that some have."""
 
 
 def save(posterior: Posterior, path: Path) -> None:
@@ -73,7 +76,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
     draws, stats, tracked, seen = (group(name) for name in ("draws", "sample_stats", "tracked", "seen"))
     model = FactorModel.from_dict(header["model"])
     rows, cols = (int(n) for n in header["shape"])
-    kept: dict[str, Any] = {name: draws.get(name) if "bias" in name else draws[name] for name in _DRAWS}
+    kept: dict[str, Any] = {name: draws[name] for name in _DRAWS} | {name: draws.get(name) for name in _SOME}
     return Posterior(
         Draws(**kept),
         model,

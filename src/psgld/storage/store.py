@@ -185,6 +185,7 @@ def _header(posterior: Posterior) -> dict[str, Any]:
         0 if tracked is None else len(tracked.rows),
         str(draws.W.dtype) if draws.W.shape[1] else None,
         None if seen is None else len(seen.indices),
+        draws.row_mean is not None or draws.col_mean is not None,
     )
     return {
         "model": posterior.model.to_dict(),
