@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import mmap
 import os
 import struct
+import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+_LARGE, _BUFFER = 1 << 18, 1 << 20
+"""Bytes from which a file is written past the system's cache, and of the buffer for that."""
+
+_own = threading.local()
+"""The buffer of a thread that writes."""
 
 DAMAGE = (
     *(KeyError, ValueError, TypeError, IndexError, AttributeError, EOFError, OSError, MemoryError),
@@ -36,7 +46,42 @@ def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDA
 
 def write_bytes(path: Path, *parts: bytes | memoryview) -> None:
     """Write a file of these parts."""
-    _write(path, lambda file: file.writelines(parts))
+    _write(path, lambda file: _fill(file, parts))
+
+
+@final
+class Several:
+    """Files that are written all or nothing each, and wait for the disk once, when the block ends.
+
+    Until then none of them is there: first all are written beside, then the disk takes them in, then they get
+    their names.
+    """
+
+    def __init__(self) -> None:
+        self._beside: dict[Path, Path] = {}
+
+    def write(self, path: Path, *parts: bytes | memoryview) -> None:
+        """Write a file of these parts."""
+        beside = _beside(path)
+        self._beside[path] = beside
+        with open(beside, "wb") as file:
+            _fill(file, parts)
+
+    def __enter__(self) -> Several:
+        return self
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        try:
+            if failed is None:
+                for beside in self._beside.values():
+                    sync(beside)
+                for path, beside in self._beside.items():
+                    os.replace(beside, path)
+                for folder in {path.parent for path in self._beside}:
+                    sync(folder)
+        finally:
+            for beside in self._beside.values():
+                beside.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -48,8 +93,66 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def _fill(file: BinaryIO, parts: Sequence[bytes | memoryview]) -> None:
+    if sum(memoryview(part).nbytes for part in parts) < _LARGE:
+        file.writelines(parts)
+    else:
+        _write_directly(file.fileno(), parts)
+
+
+def _write_directly(file: int, parts: Iterable[bytes | memoryview]) -> None:
+    """Write past the system's cache, which would take most of the time of a large file: a processor's, not the disk's.
+
+    That needs memory and places in the file at multiples of a page, hence a buffer; what is left at the end of the file
+    goes the usual way. So does all of it where the file system knows no other.
+    """
+    if not hasattr(_own, "buffer"):
+        _own.buffer = memoryview(mmap.mmap(-1, _BUFFER))
+    buffer, filled = _own.buffer, 0
+    direct = _set_direct(file, True)
+    for part in parts:
+        rest = memoryview(part).cast("B")
+        while rest.nbytes:
+            n = min(rest.nbytes, _BUFFER - filled)
+            buffer[filled : filled + n] = rest[:n]
+            rest, filled = rest[n:], filled + n
+            if filled == _BUFFER:
+                direct = _write_out(file, buffer, direct)
+                filled = 0
+    if direct:
+        _set_direct(file, False)
+    _write_out(file, buffer[:filled], False)
+
+
+def _write_out(file: int, content: memoryview, direct: bool) -> bool:
+    """Write all of it; return whether the cache can still be passed by."""
+    while content.nbytes:
+        try:
+            content = content[os.write(file, content) :]
+        except OSError as error:
+            if not direct or error.errno != errno.EINVAL:
+                raise
+            direct = _set_direct(file, False)  # a file system that wants larger multiples
+    return direct
+
+
+def _set_direct(file: int, wanted: bool) -> bool:
+    """Ask the system to pass its cache by; return whether it does."""
+    flag = getattr(os, "O_DIRECT", 0)
+    flags = fcntl.fcntl(file, fcntl.F_GETFL)
+    try:
+        fcntl.fcntl(file, fcntl.F_SETFL, flags | flag if wanted else flags & ~flag)
+    except OSError:
+        return False
+    return wanted and bool(flag)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+
+
 def _write(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = _beside(path)
     try:
         with open(beside, "wb") as file:
             fill(file)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -15,12 +16,18 @@ from numpy.typing import NDArray
 from ..engines import Engine
 from ..errors import DataError
 from .draws import FACTORS
-from .files import DAMAGE, read_arrays, write_arrays
+from .files import DAMAGE, Several, read_arrays, write_arrays
 from .layout import POSTERIOR, STATS, TRACKED, WARMUP
 from .moments import RunningMoments
 from .recorder import Recorder
 from .spread import Spread
 from .store import Store, damaged
+
+_AHEAD = 1 << 24
+"""Bytes of draws that are worth writing before their checkpoint."""
+
+_REFUSED = (OSError, ValueError, KeyError)
+"""What a write may raise; the last two by Zarr, if someone else was at the store."""
 
 _GONE = "the store was deleted or moved during the run"
 
@@ -62,6 +69,9 @@ class Saver:
         self._failures: dict[int, Exception] = {}
         self._writer = ThreadPoolExecutor(1, "psgld-store")
         self._pending: dict[int, Future[None]] = {}
+        # Draws of a chain and factor that are written before their checkpoint.
+        self._ahead: dict[tuple[int, str], int] = {}
+        self._stuck: set[int] = set()  # chains for which that did not work
 
     @property
     def failure(self) -> str | None:
@@ -105,10 +115,51 @@ class Saver:
         self._written[number] = (kept, marks)
 
     def due(self, recorder: Recorder) -> bool:
-        """Return whether it is time for the next checkpoint of a chain, and the last one is written."""
+        """Return whether it is time for the next checkpoint of a chain, and nothing of it is being written."""
         pending = self._pending.get(recorder.number)
+        if pending is not None and not pending.done():
+            return False
         late = time.monotonic() - self._last[recorder.number] >= self._every
-        return late and (pending is None or pending.done())
+        if not late:
+            self._write_ahead(recorder)
+        return late
+
+    def _write_ahead(self, recorder: Recorder) -> None:
+        """Begin to write chunks of draws that are full, so that little is left for the checkpoint.
+
+        They do not count before the checkpoint says so. Of several processes each writes at the checkpoint, for all
+        must have written before it counts.
+        """
+        number = recorder.number
+        if self._engine is not None or number in self._stuck:
+            return
+        rows = [row for name in FACTORS for row in self._full_chunks(recorder, name)]
+        if sum(values.nbytes for _, _, values in rows) >= _AHEAD:
+            self._pending[number] = self._writer.submit(self._write_early, number, rows)
+
+    def _full_chunks(self, recorder: Recorder, name: str) -> Iterator[tuple[str, int, NDArray[Any]]]:
+        path, number = f"{POSTERIOR}/{name}", recorder.number
+        if path in self.store.specs:
+            first, several = self._unwritten(number, name), self.store.lot(path)
+            last = recorder.kept // several * several
+            if last > first:
+                yield path, first, getattr(recorder.draws, name)[number, first:last]
+
+    def _unwritten(self, number: int, name: str) -> int:
+        """Return the first draw that is not written yet."""
+        return max(self._written[number][0], self._ahead.get((number, name), 0))
+
+    def _write_early(self, number: int, rows: list[tuple[str, int, NDArray[Any]]]) -> None:
+        self._stuck.add(
+            number
+        )  # until this has gone well; if not, the checkpoint writes them, or says why it cannot
+        with suppress(*_REFUSED):
+            if not self._present():
+                return
+            self._write_rows(number, rows)
+            for path, first, values in rows:
+                self._ahead[number, path.removeprefix(f"{POSTERIOR}/")] = first + len(values)
+            self._stuck.discard(number)
 
     def save(self, recorder: Recorder) -> None:
         """Begin to write what is new of a chain, then its checkpoint."""
@@ -149,9 +200,11 @@ class Saver:
         number, state = recorder.number, recorder.state()
         kept, marks = self._written[number]
         rows = [
-            (f"{POSTERIOR}/{name}", kept, array[number, kept : state["kept"]])
+            (f"{POSTERIOR}/{name}", first, array[number, first : state["kept"]])
             for name, array in vars(recorder.draws).items()
-            if f"{POSTERIOR}/{name}" in self.store.specs and (self._first or name in FACTORS)
+            if f"{POSTERIOR}/{name}" in self.store.specs
+            and (self._first or name in FACTORS)
+            and (first := self._unwritten(number, name)) < state["kept"]
         ]
         traces = ((STATS, recorder.trace, kept), (WARMUP, recorder.warmup, marks)) if self._first else ()
         for group, trace, first in traces:
@@ -169,12 +222,14 @@ class Saver:
             self._write_checkpoint(number, snapshot)
 
     def _write_draws(self, number: int, snapshot: _Snapshot) -> None:
-        def write() -> None:
-            for path, first, values in snapshot.rows:
-                name = path.removeprefix(f"{POSTERIOR}/")
-                self.store.write(path, number, first, values, self._rows(name) if name in FACTORS else None)
+        self._try(number, lambda: self._write_rows(number, snapshot.rows))
 
-        self._try(number, write)
+    def _write_rows(self, number: int, rows: list[tuple[str, int, NDArray[Any]]]) -> None:
+        with Several() as files:
+            for path, first, values in rows:
+                name = path.removeprefix(f"{POSTERIOR}/")
+                only = self._rows(name) if name in FACTORS else None
+                self.store.write(files, path, number, first, values, only)
 
     def _write_checkpoint(self, number: int, snapshot: _Snapshot) -> None:
         def write() -> None:
@@ -190,11 +245,8 @@ class Saver:
                 raise FileNotFoundError(2, _GONE)
             write()
             self._failures.pop(number, None)
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-        ) as error:  # the last two by Zarr, if someone else was at the store
+            self._stuck.discard(number)
+        except _REFUSED as error:
             self._failures[number] = error if self._present() else FileNotFoundError(2, _GONE)
 
     def _present(self) -> bool:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..models import FactorModel
-from .files import sync, write_bytes
+from .files import Several, sync, write_bytes
 from .layout import POSTERIOR, STATS, WARMUP, Layout, Spec
 
 FORMAT = 1
@@ -174,22 +174,39 @@ class Store:
         """Return the arrays of a group."""
         return [path.split("/")[1] for path in self.specs if path.startswith(f"{group}/")]
 
+    def lot(self, path: str) -> int:
+        """Return the number of draws that share a chunk."""
+        return int(self._array(path).chunks[1])
+
     def write(
-        self, path: str, chain: int, first: int, values: NDArray[Any], only: slice | None = None
+        self,
+        files: Several,
+        path: str,
+        chain: int,
+        first: int,
+        values: NDArray[Any],
+        only: slice | None = None,
     ) -> None:
-        """Write draws (or rows of a trace) of a chain from `first` on, and have the disk take them in.
+        """Write draws (or rows of a trace) of a chain from `first` on; they are there when `files` are.
 
         With `only`, the chunks of these rows; they must be whole chunks. What the last chunk held beyond them is gone.
         The chunks are not written by Zarr, which takes several times as long.
         """
-        several = self._array(path).chunks[1]
+        several = self.lot(path)
         for k in range(first // several, -(-(first + len(values)) // several)):
             start = max(first, k * several)
             part = values[start - first : (k + 1) * several - first]
-            self._write_chunks(path, chain, k, start, part, only)
+            self._write_chunks(files, path, chain, k, start, part, only)
 
     def _write_chunks(
-        self, path: str, chain: int, k: int, start: int, values: NDArray[Any], only: slice | None
+        self,
+        files: Several,
+        path: str,
+        chain: int,
+        k: int,
+        start: int,
+        values: NDArray[Any],
+        only: slice | None,
     ) -> None:
         """Write the chunks that hold draws of the k-th lot, from `start` on: one for each strip of the rows."""
         array = self._array(path)
@@ -204,7 +221,7 @@ class Store:
                     chunk[(slice(before), *inside)] = array[(chain, slice(start - before, start), *rows)]
                 with np.errstate(over="ignore"):
                     chunk[(slice(before, before + len(part)), *inside)] = part
-            _write_chunk(file, chunk, array.dtype)
+            _write_chunk(files, file, chunk, array.dtype)
 
     def _strips(
         self, path: str, chain: int, k: int, only: slice | None = None
@@ -315,7 +332,7 @@ class Store:
         )[...] = values.astype(_string_type()) if text else values
 
 
-def _write_chunk(file: Path, chunk: NDArray[Any], dtype: np.dtype[Any]) -> None:
+def _write_chunk(files: Several, file: Path, chunk: NDArray[Any], dtype: np.dtype[Any]) -> None:
     """Write a chunk as the codecs `bytes` and `crc32c` say: little-endian numbers, then their checksum."""
     import google_crc32c
 
@@ -323,7 +340,7 @@ def _write_chunk(file: Path, chunk: NDArray[Any], dtype: np.dtype[Any]) -> None:
         plain = np.ascontiguousarray(chunk, dtype.newbyteorder("<"))
     content: Any = plain.reshape(-1).view(np.uint8)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(file, content, google_crc32c.value(content).to_bytes(4, "little"))
+    files.write(file, content, google_crc32c.value(content).to_bytes(4, "little"))
 
 
 def _string_type() -> Any:

@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..posterior import Posterior, Tracked, usable
 from ..recommend import Seen
 from ..record import Draws, Layout, RunningMoments, Store, available_memory
-from ..record.files import read_arrays
+from ..record.files import Several, read_arrays
 from ..record.layout import POSTERIOR, SEEN, STATS, TRACKED, WARMUP
 from ..record.store import cannot_write, damaged
 from .check import check
@@ -199,7 +199,8 @@ def _header(posterior: Posterior) -> dict[str, Any]:
 
 def _fill(store: Store, posterior: Posterior) -> None:
     tables = {POSTERIOR: vars(posterior.draws), STATS: posterior.sample_stats, WARMUP: posterior.warmup}
-    for group, table in tables.items():
-        for name in store.names(group):
-            for chain in range(store.layout.chains):
-                store.write(f"{group}/{name}", chain, 0, table[name][chain])
+    with Several() as files:
+        for group, table in tables.items():
+            for name in store.names(group):
+                for chain in range(store.layout.chains):
+                    store.write(files, f"{group}/{name}", chain, 0, table[name][chain])
