@@ -1,9 +1,13 @@
 """The command line, from the outside: what it prints, writes and returns."""
 
+import contextlib
 import csv
 import dataclasses
 import json
+import os
+import pty
 import re
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -557,12 +561,60 @@ def test_completion_in_bash():
     assert completed("fit", "x.csv", "--li") == ["--likelihood"]
     assert completed("fit", "x.csv", "--likelihood", "po") == ["poisson"]
     assert completed("export", "run.npz", "--what", "") == list(TABLES)
-    assert completed("completion", "") == ["bash", "zsh"]
+    assert completed("completion", "") == ["bash", "zsh", "fish"]
     assert completed("fit", "") == [] and completed("fit", "-o", "-") == []  # files, by the shell itself
     for command, parser in COMMANDS.items():
         options = {option for action in parser._actions for option in action.option_strings}
         assert set(completed(command, "-")) == options
     assert set(completed("")) >= set(COMMANDS)
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_completion_in_zsh(tmp_path, capsys):
+    """In a shell on a terminal of its own, with the key that completes; psgld notes what it was given."""
+    assert main(["completion", "zsh"]) == 0
+    noting = 'psgld() { print -r -- "$*" >> $HOME/given }\n'
+    (tmp_path / ".zshrc").write_text(capsys.readouterr().out + noting)
+    lines = {
+        "psgld dem\t": "demo",
+        "psgld recommend --pol\t": "recommend --policy",
+        "psgld fit data --sam\tbpm\t": "fit data --sampler bpmf-gibbs",
+        "psgld completion fi\t": "completion fish",
+    }
+    own, terminal = pty.openpty()
+    given = {**os.environ, "ZDOTDIR": str(tmp_path), "HOME": str(tmp_path), "TERM": "dumb"}
+    with subprocess.Popen(
+        ["zsh", "-i"], stdin=terminal, stdout=terminal, stderr=terminal, env=given, start_new_session=True
+    ) as shell:
+        os.close(terminal)
+        for typed in (*lines, "exit"):
+            os.write(own, f"{typed}\n".encode())
+        seen = b""
+        with contextlib.suppress(OSError):  # the end of the terminal
+            while piece := os.read(own, 65536):
+                seen += piece
+        shell.wait(timeout=60)
+    os.close(own)
+    found = [line.rstrip() for line in (tmp_path / "given").read_text().splitlines()]
+    assert found == [*lines.values()], seen.decode(errors="replace")
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_completion_in_fish(tmp_path, capsys):
+    assert main(["completion", "fish"]) == 0
+    (tmp_path / "script").write_text(capsys.readouterr().out)
+
+    def offered(line: str) -> list[str]:
+        argv = ["fish", "--no-config", "-c", f"source {tmp_path}/script; complete -C '{line}'"]
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=True, env={**os.environ, "HOME": str(tmp_path)}
+        )
+        return [words.split("\t")[0] for words in done.stdout.splitlines()]
+
+    assert offered("psgld dem") == ["demo"]
+    assert offered("psgld recommend --pol") == ["--policy"]
+    assert offered("psgld fit data --sampler bpm") == ["bpmf-gibbs"]
+    assert set(offered("psgld completion ")) >= {"bash", "zsh", "fish"}
 
 
 def test_completion_prints_the_script(capsys):

@@ -8,7 +8,7 @@ from typing import Any
 
 from .options import Parser
 
-_SHELLS = ("bash", "zsh")
+_SHELLS = ("bash", "zsh", "fish")
 
 _SCRIPT = """\
 _psgld() {{
@@ -38,9 +38,10 @@ def add(commands: Any) -> None:
         help="print a script for the shell to complete options",
         description="Print a script that lets the shell complete commands, options and their choices.",
         epilog='Example:\n  eval "$(psgld completion bash)"    # in ~/.bashrc\n'
-        '  eval "$(psgld completion zsh)"     # in ~/.zshrc',
+        '  eval "$(psgld completion zsh)"     # in ~/.zshrc\n'
+        "  source (psgld completion fish | psub)  # in ~/.config/fish/config.fish",
     )
-    parser.add_argument("shell", choices=_SHELLS, metavar="SHELL", help="bash or zsh")
+    parser.add_argument("shell", choices=_SHELLS, metavar="SHELL", help="bash, zsh or fish")
     parser.set_defaults(run=run)
 
 
@@ -48,6 +49,9 @@ def run(args: Namespace) -> int:
     """Print the script."""
     from . import make_parser
 
+    if args.shell == "fish":
+        print(fish_script(make_parser()), end="")
+        return 0
     # zsh runs the functions of bash, after this line.
     before = (
         "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n" if args.shell == "zsh" else ""
@@ -76,6 +80,22 @@ def script(parser: Parser) -> str:
     return _SCRIPT.format(
         commands=" ".join([*commands, *own]), values="\n".join(values), options="\n".join(options)
     )
+
+
+def fish_script(parser: Parser) -> str:
+    """Return the script for fish: a line for each command, option and list of choices."""
+    lines, commands = [], subparsers(parser)
+    for name, command in commands.items():
+        lines.append(f"complete -c psgld -f -n __fish_use_subcommand -a {name}")
+        here = f"complete -c psgld -n '__fish_seen_subcommand_from {name}'"
+        for action in command._actions:
+            choices = f" -x -a '{_choices(action)}'" if action.choices else "" if action.nargs == 0 else " -r"
+            options = [f"-l {o[2:]}" if o.startswith("--") else f"-s {o[1:]}" for o in action.option_strings]
+            if options:
+                lines.append(" ".join([here, *options]) + choices)
+            elif action.choices:
+                lines.append(f"{here} -f -a '{_choices(action)}'")
+    return "\n".join([*lines, ""])
 
 
 def subparsers(parser: Parser) -> dict[str, Parser]:
