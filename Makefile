@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format bench bench-data bench-largest torture fuzz docs sanitize clean
+.PHONY: demo test lint format bench bench-data bench-largest torture fuzz fuzz-guided docs sanitize clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -44,6 +44,10 @@ torture: .stamp-test
 # 100,000 bad inputs to everything that reads files or arguments: no crash, no hang, no traceback. INPUTS=n for others.
 fuzz: .stamp-test
 	$(BIN)/python -m benchmarks.fuzzing $(if $(INPUTS),--inputs $(INPUTS))
+
+# The same targets by inputs that grow towards code they have not reached yet; needs pip install atheris.
+fuzz-guided: .stamp-test
+	$(BIN)/python -m benchmarks.guided $(if $(INPUTS),--inputs $(INPUTS))
 
 # The paper's largest set, 640 M entries from disk: minutes, 13 GB of memory, 20 GB of disk in FOLDER.
 bench-largest: .stamp-test

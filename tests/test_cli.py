@@ -440,7 +440,7 @@ def test_each_help_ends_with_an_example(command, capsys):
         main([command, "--help"])
     text = capsys.readouterr().out
     assert stop.value.code == 0 and text.count("Example:\n") == 1
-    examples = re.findall(rf"psgld {command}[^\n)\"]*", text.split("Example:\n")[1])
+    examples = re.findall(rf"psgld {command}[^\n)\"|]*", text.split("Example:\n")[1])
     assert examples
     for example in examples:
         args = make_parser().parse_args(example.partition(";")[0].split()[1:])

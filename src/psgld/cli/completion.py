@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
         description="Print a script that lets the shell complete commands, options and their choices.",
         epilog='Example:\n  eval "$(psgld completion bash)"    # in ~/.bashrc\n'
         '  eval "$(psgld completion zsh)"     # in ~/.zshrc\n'
-        "  source (psgld completion fish | psub)  # in ~/.config/fish/config.fish",
+        "  psgld completion fish | source     # in ~/.config/fish/config.fish",
     )
     parser.add_argument("shell", choices=_SHELLS, metavar="SHELL", help="bash, zsh or fish")
     parser.set_defaults(run=run)
