@@ -382,7 +382,7 @@ def test_draws_that_are_written_ahead_do_not_count(tmp_path, short_slices, monke
     monkeypatch.setattr(saver.Saver, "_write_draws", watched)
     with pytest.raises(Crash):
         draw(dense_counts, draws=30, chains=1, store=store, progress=crash_after(60))
-    assert written and written[-1][0, "W"] > 2
+    assert written and written[-1][0, "W"] > 0
     assert list(store.glob("posterior/W/c/0/*")) and not list(store.rglob("*.partial"))
     with pytest.raises(psgld.DataError, match="no draws yet"):
         psgld.load(store)
