@@ -182,3 +182,11 @@ def test_similar_does_not_see_the_symmetries(post):
     np.testing.assert_allclose(a.score, b.score, rtol=1e-3)
     with pytest.raises(psgld.DataError, match="one label"):
         post.similar_rows(["user-1", "user-2"])
+
+
+def test_a_seed_that_is_none():
+    """Found by fuzzing: a negative one reached NumPy."""
+    V = np.random.default_rng(0).poisson(4.0, (6, 5))
+    post = psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=3, tune=5, thin=1, progress=False)
+    with pytest.raises(psgld.DataError, match="seed must be an integer from 0"):
+        post.recommend(None, 2, "thompson", exclude_seen=False, seed=-1)

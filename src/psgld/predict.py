@@ -73,7 +73,7 @@ class Prediction:
     ) -> None:
         self._core = held(draws)
         self.rows, self.cols = (np.ascontiguousarray(a, np.int64) for a in (rows, cols))
-        self._draws, self._likelihood, self._seed = draws, likelihood, _check_seed(seed)
+        self._draws, self._likelihood, self._seed = draws, likelihood, check_seed(seed)
         self._floor = float(np.finfo(draws.W.dtype).tiny)
 
     def __len__(self) -> int:
@@ -241,7 +241,8 @@ def _ends(level: float) -> tuple[float, float]:
     return (1 - level) / 2, (1 + level) / 2
 
 
-def _check_seed(seed: Any) -> int:
+def check_seed(seed: Any) -> int:
+    """Return the seed; raise DataError if it is none."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise DataError(f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}")
     return int(seed)

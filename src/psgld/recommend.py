@@ -21,7 +21,7 @@ from .data import ABSENT, Observations, observations
 from .errors import DataError
 from .labels import LabelArray, find_labels
 from .models import Tweedie
-from .predict import Floats, Prediction, held, new_pool
+from .predict import Floats, Prediction, check_seed, held, new_pool
 from .record import Draws
 
 _BLOCK = 12_000_000
@@ -301,7 +301,7 @@ def recommend(
     n = min(int(n), n_cols)
     allowed = _allowed(p, filter)
     seen = _seen(p, exclude_seen)
-    context = Context(p.draws, p.model.likelihood, held(p.draws), seed)
+    context = Context(p.draws, p.model.likelihood, held(p.draws), check_seed(seed))
     chosen = np.empty((len(index), n), np.int64)
     size = max(1, _BLOCK // n_cols)
     for first in range(0, len(index), size):
