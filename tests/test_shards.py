@@ -359,3 +359,9 @@ def test_entries_on_disk_take_no_memory_of_ones_own(tmp_path):
         own[kind], sums[kind] = map(float, done.stdout.split())
     assert sums["disk"] == sums["memory"]
     assert own["disk"] < own["memory"] - 0.6 * 15 * n
+
+
+def test_a_seed_that_is_none(tmp_path):
+    """Found by fuzzing: a negative one reached NumPy."""
+    with pytest.raises(psgld.ModelError, match="seed must be an integer >= 0, got -1"):
+        psgld.shard(np.ones((4, 3)), tmp_path / "s.shards", blocks=1, seed=-1)

@@ -75,7 +75,7 @@ def shard(
     >>> psgld.shard(chunks, "shards", blocks=2)
     Shards(3 × 2, 4 stored, 2 strips, absent='unobserved', float32, at shards)
     """
-    _check(blocks, absent, duplicates)
+    _check(blocks, absent, duplicates, seed)
     target = open_group(path, "w-")
     local = isinstance(path, str | PathLike) and "://" not in str(path)
     folder = tempfile.mkdtemp(prefix="psgld-", dir=Path(str(path)).parent if local else None)
@@ -96,7 +96,9 @@ def shard(
     return Shards.open(path)
 
 
-def _check(blocks: int, absent: str | None, duplicates: str) -> None:
+def _check(blocks: int, absent: str | None, duplicates: str, seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ModelError(f"seed must be an integer >= 0, got {seed!r}")
     if isinstance(blocks, bool) or not isinstance(blocks, int | np.integer) or not 1 <= blocks <= 65535:
         raise ModelError(f"blocks must be an integer from 1 to 65535, got {blocks!r}")
     if absent not in (None, *ABSENT):
