@@ -74,8 +74,9 @@ def optimize(
     Examples
     --------
     >>> import numpy as np, psgld
-    >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
-    >>> estimate = psgld.optimize(V, psgld.FactorModel(rank=2, likelihood="poisson"))
+    >>> rng = np.random.default_rng(0)
+    >>> V = rng.poisson(np.outer(rng.gamma(9.0, size=30), rng.gamma(2.0, size=20)))
+    >>> estimate = psgld.optimize(V, psgld.FactorModel(rank=1, likelihood="poisson"))
     >>> estimate.converged, estimate.predict([0, 1], [3, 4]).shape
     (True, (2,))
     """
