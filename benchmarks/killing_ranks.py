@@ -117,8 +117,8 @@ def _killed(
         killed = time.monotonic()
         _, error = job.communicate(timeout=120)
         seconds = time.monotonic() - killed
-    if job.returncode == 0:
-        return None  # it was about to end
+    if job.returncode == 0 or _kept(store) == size:
+        return None  # it was about to end, and its ranks may have taken leave
     if seconds > _END:
         return f"the job took {seconds:.1f} s to end"
     # A rank that is alone, or that psgld has not taken charge of yet, is not watched.

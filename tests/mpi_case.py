@@ -255,9 +255,9 @@ def stores(out, cases):
     """Draw into stores, and write which chunks of the factors this rank wrote, and which rows of W came to it."""
     engine, written = psgld.MPI(1), []
 
-    def write(file, chunk, dtype):
+    def write(files, file, chunk, dtype):
         written.append(str(file))
-        return original(file, chunk, dtype)
+        return original(files, file, chunk, dtype)
 
     original = store._write_chunk
     with small_chunks(), mock.patch.object(store, "_write_chunk", write):

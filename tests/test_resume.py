@@ -373,13 +373,13 @@ def test_draws_that_are_written_ahead_do_not_count(tmp_path, short_slices, monke
     monkeypatch.setattr(layout, "_CHUNK", 2000)
     store, whole = tmp_path / "run.zarr", draw(dense_counts, draws=30, chains=1)
     written = []
-    write = saver.Saver._write_draws
+    write = saver.Saver._write_early
 
     def watched(self, number, rows):
         write(self, number, rows)
         written.append(dict(self._ahead))
 
-    monkeypatch.setattr(saver.Saver, "_write_draws", watched)
+    monkeypatch.setattr(saver.Saver, "_write_early", watched)
     with pytest.raises(Crash):
         draw(dense_counts, draws=30, chains=1, store=store, progress=crash_after(60))
     assert written and written[-1][0, "W"] > 0

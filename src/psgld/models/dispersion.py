@@ -10,15 +10,19 @@ from numpy.typing import ArrayLike
 from psgld.models._common import Array
 from psgld.models.tweedie import Tweedie
 
-# Weak, but proper: φ within a factor e^5 ≈ 150 of the start is one sd. Without it a perfect fit sends φ to 0.
+# Weak, but proper: φ within a factor e^5 ≈ 150 of the start is one sd.
 _PRIOR_SD = 5.0
+
+# No value is taken to be known to better than 1e-4 of the spread of all. Without it a perfect fit sends φ to 0, and the
+# factors, whose steps are scaled by 1/φ, nowhere.
+_RESOLUTION = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
 class DispersionMove:
     """Random-walk Metropolis on log φ, given some observed values and their means.
 
-        log π(φ) = Σ_i (kernel(v_i, μ_i)/φ + log a(v_i, φ)) - ½ (log(φ/start) / 5)²
+        log π(φ) = Σ_i ((kernel(v_i, μ_i) - 1e-8 start)/φ + log a(v_i, φ)) - ½ (log(φ/start) / 5)²
         log φ' = log φ + s N(0, 1),   s = 2.4 sqrt(2/n) 10^u,   u uniform on {0, 1, 2}
 
     The posterior sd of log φ is near sqrt(2/n), which sets the small step. The start may be off by orders of
@@ -72,4 +76,5 @@ class DispersionMove:
 
     def _log_posterior(self, phi: float, kernel: float) -> float:
         normaliser = float(np.sum(self.likelihood.log_normaliser(self.values, phi)))
+        kernel -= _RESOLUTION * self.values.size * self.start
         return kernel / phi + normaliser - 0.5 * float(np.log(phi / self.start) / _PRIOR_SD) ** 2
