@@ -134,6 +134,7 @@ class LangevinChain(Chain):
         self.step_factor = 1.0
         self._last_step = 0.0
         self._swellings = 0
+        self._table: tuple[Any, ...] = (0, (), (), ())
         core = self.factors.core
         core.key, core.metric, core.mirror = key, setup.metric.code, model.nonnegative
         core.temperature = setup.temperature
@@ -161,8 +162,8 @@ class LangevinChain(Chain):
             t = self.iteration + 1
             # Far from where it belongs, a chain would gather more momentum than it can lose again in time.
             self.factors.core.momentum = self.setup.momentum if t > _EARLY_CYCLES * cycle else 0.0
-            parts, scales = self.setup.schedule.parts(t, m, self.setup.grid.part_sizes, self.key)
-            steps = tabulate(self.setup.step_size, t, m) * self.step_factor
+            parts, scales, steps = self._planned(t, m)
+            steps = steps * self.step_factor
             draws = None
             if self.setup.subsample is not None:
                 draws = self.setup.subsample.draws(t, parts, self.key)
@@ -181,6 +182,17 @@ class LangevinChain(Chain):
         """Return the part that the next iteration reads."""
         parts, _ = self.setup.schedule.parts(self.iteration + 1, 1, self.setup.grid.part_sizes, self.key)
         return int(parts[0])
+
+    def _planned(self, t: int, n: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+        """Return parts, scales and step sizes of n iterations from t on, of a table that is made for many at once."""
+        first, *table = self._table
+        if not first <= t <= t + n <= first + len(table[0]):
+            m = max(n, self._next_upkeep - self.iteration)
+            parts, scales = self.setup.schedule.parts(t, m, self.setup.grid.part_sizes, self.key)
+            table = [parts, scales, tabulate(self.setup.step_size, t, m)]
+            self._table, first = (t, *table), t
+        parts, scales, steps = (column[t - first : t - first + n] for column in table)
+        return parts, scales, steps
 
     def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
         """Start at these factors and hyperparameters."""
