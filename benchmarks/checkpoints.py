@@ -52,7 +52,7 @@ def _shares(data: Any, model: psgld.FactorModel, quick: bool, folder: Path) -> t
             raise _EnoughError
 
     begin_save, cpu = Saver.save, time.process_time()
-    parts = {name: timed_on_its_thread(getattr(Saver, name)) for name in ("save", "_write", "_write_draws")}
+    parts = {name: timed_on_its_thread(getattr(Saver, name)) for name in ("save", "_write", "_write_early")}
     with mock.patch.multiple(Saver, **parts), suppress(_EnoughError):
         psgld.sample(
             data, model, tune=0, draws=50 if quick else 1000, thin=10**6 if quick else None, chains=1,

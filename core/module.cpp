@@ -72,6 +72,13 @@ void stream(const T* from, size_t n, T* to) {
   std::copy_n(from, n, to);
 }
 
+// Streamed copies are not ordered with other writes: nobody may be told of them before this.
+inline void end_stream() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
 // A chain as Python holds it: the factors are addressed as 0 = W and 1 = H, whichever is outer.
 template <class T>
 struct BoundChain : Chain<T> {
@@ -91,6 +98,7 @@ struct BoundChain : Chain<T> {
     const Side<T>& s = side(which);
     for (size_t i = s.size() * part / n; i < s.size() * (part + 1) / n; ++i)
       if (s.here(i)) stream(from.data() + s.position(i) * this->stride, width, out + i * width);
+    end_stream();
   }
   void scatter(int which, const Aligned<T>& to, const T* from) {
     const Side<T>& s = side(which);
