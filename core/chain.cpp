@@ -72,8 +72,8 @@ Strip<T> Chain<T>::strip(const Side<T>& side, const Factor<T>& f, int number) co
   const size_t first = side.first[number], at = first * stride;
   auto row = [at](const Aligned<T>& a) { return a.data() ? a.data() + at : nullptr; };
   return {
-      side.rows[number],    row(f.x),  row(f.momentum), side.ids.data() + first, side.counts.data() + first,
-      row(f.inverse_bound), row(f.sum)};
+      side.rows[number],   row(f.x),  row(f.momentum), side.ids.data() + first, side.counts.data() + first,
+      row(f.inverse_root), row(f.sum)};
 }
 
 template <class T>
@@ -207,7 +207,7 @@ void Chain<T>::accumulate(Pool& pool, Pass pass, int part) {
 
 template <class T>
 void Chain<T>::set_bound(Pool& pool, Factor<T>& factor, std::span<const double> rate) {
-  if (!factor.inverse_bound.data()) factor.inverse_bound = Aligned<T>(factor.x.size());
+  if (!factor.inverse_root.data()) factor.inverse_root = Aligned<T>(factor.x.size());
   Aligned<T> prior(stride, T(1));
   for (int k = 0; k < components; ++k) prior[k] = static_cast<T>(rate[k]);
   const size_t rows = factor.x.size() / stride;
@@ -215,8 +215,8 @@ void Chain<T>::set_bound(Pool& pool, Factor<T>& factor, std::span<const double> 
   pool.run([&](int id) {
     for (size_t r = rows * id / pool.size(); r < rows * (id + 1) / pool.size(); ++r) {
       const T* sum = factor.sum.data() + r * stride;
-      T* out = factor.inverse_bound.data() + r * stride;
-      for (int k = 0; k < stride; ++k) out[k] = phi / (sum[k] + phi * lambda[k]);
+      T* out = factor.inverse_root.data() + r * stride;
+      for (int k = 0; k < stride; ++k) out[k] = std::sqrt(phi / (sum[k] + phi * lambda[k]));
     }
   });
 }

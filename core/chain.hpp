@@ -15,7 +15,7 @@ namespace psgld {
 
 template <class T>
 struct Factor {
-  Aligned<T> x, momentum, inverse_bound, sum, saved;
+  Aligned<T> x, momentum, inverse_root, sum, saved;
   Aligned<T> linear, quadratic, move, curvature, ridge;
   Aligned<T> coupling;  // of the components of a row, where its precision is no diagonal
   T inverse = 0;

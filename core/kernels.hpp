@@ -70,12 +70,12 @@ struct Rule {
 template <class T>
 struct Strip {
   int rows;
-  T* x;                    // rows x stride
-  T* momentum;             // likewise, where rho > 0
-  const uint32_t* ids;     // original indices
-  const T* counts;         // observed entries of each row
-  const T* inverse_bound;  // 1 / b, rows x stride: the non-negative metric
-  T* sum;                  // where the passes that do not move anything add up
+  T* x;                   // rows x stride
+  T* momentum;            // likewise, where rho > 0
+  const uint32_t* ids;    // original indices
+  const T* counts;        // observed entries of each row
+  const T* inverse_root;  // 1 / sqrt(b), rows x stride: the non-negative metric
+  T* sum;                 // where the passes that do not move anything add up
 };
 
 // Running sums of mu over the draws, at some rows and a stretch of columns (score_tile.hpp).

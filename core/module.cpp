@@ -107,15 +107,15 @@ struct BoundChain : Chain<T> {
         std::copy_n(from + i * this->components, this->components, to.data() + s.position(i) * this->stride);
   }
 
-  // An array of a factor by name: "x", "momentum", "inverse_bound" (of the metric), "saved" (what `restore`
+  // An array of a factor by name: "x", "momentum", "inverse_root" (of the metric), "saved" (what `restore`
   // goes back to) or "sum" (of scores or weights).
   Aligned<T>& array(int which, std::string_view name) {
     Factor<T>& f = factor(which);
-    Aligned<T>& a = name == "x"               ? f.x
-                    : name == "momentum"      ? f.momentum
-                    : name == "inverse_bound" ? f.inverse_bound
-                    : name == "saved"         ? f.saved
-                                              : f.sum;
+    Aligned<T>& a = name == "x"              ? f.x
+                    : name == "momentum"     ? f.momentum
+                    : name == "inverse_root" ? f.inverse_root
+                    : name == "saved"        ? f.saved
+                                             : f.sum;
     require(&a != &f.sum || name == "sum", "no such array");
     if (!a.data()) a = Aligned<T>(f.x.size());
     return a;
@@ -290,7 +290,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              for (size_t q = 0; q < parts.shape(0); ++q)
                require(parts.data()[q] >= 0 && parts.data()[q] < c.grid.parts, "no such part");
              require(c.metric != Metric::non_negative ||
-                         (c.outer.inverse_bound.data() && c.inner.inverse_bound.data()),
+                         (c.outer.inverse_root.data() && c.inner.inverse_root.data()),
                      "the non-negative metric needs its bound");
              nb::gil_scoped_release release;
              c.advance(pool, t, span(parts), span(steps), span(scales), {first, last},

@@ -92,6 +92,18 @@ inline VecF vmax(VecF a, VecF b) {
 }
 inline Vec<double> vmax(Vec<double> a, Vec<double> b) { return a > b ? a : b; }
 
+// The smaller; a NaN in a gives b.
+inline VecF vmin(VecF a, VecF b) {
+#if defined(__AVX512F__)
+  return (VecF)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (VecF)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+  return a < b ? a : b;
+#endif
+}
+inline Vec<double> vmin(Vec<double> a, Vec<double> b) { return a < b ? a : b; }
+
 inline VecF vabs(VecF a) { return (VecF)((VecU)a & 0x7fffffffu); }
 inline Vec<double> vabs(Vec<double> a) { return (Vec<double>)((VecU64)a & 0x7fffffffffffffffu); }
 

@@ -5,7 +5,7 @@
 //
 // clang-format off
 //   identity       D = 1                        Gamma = 0        tau' = tau
-//   non-negative   D = x / b                    Gamma = 1 / b    tau' = (1 - eps/2 lambda/b) tau, and + eps tau' (z^2 - 1) / 2b
+//   non-negative   D = x / b                    Gamma = 1 / b    tau' = (1 - eps/4 lambda/b)^2 tau, and + eps tau' (z^2 - 1) / 2b
 //   real-valued    D = 1 / (count_i q_k + r_k)  Gamma = 0        tau' = (1 - eps/2) tau
 // clang-format on
 //
@@ -50,20 +50,32 @@ inline void mirror(Vec<T>& x, Vec<T>& m) {
   x = vabs(x);
 }
 
-// u = sqrt(x) feels the force (2 x g + 2 inverse + tau) / u, of which tau / u is the volume of x in u.
+// A coefficient of the non-negative metric: `root` is 1 / sqrt(b), `a` the spread of the noise of u =
+// sqrt(x). With a the Milstein term makes x and its noise a square, (u + a z)^2, so that small coefficients
+// are hardly ever mirrored; D * inverse / x + tau Gamma = (inverse + tau) / b: no division by one near zero.
 template <class T>
-inline void move_root(const Rule<T>& rule, Vec<T>& w, Vec<T>& m, Vec<T> g, Vec<T> z, Vec<T> inverse_b,
-                      Vec<T> linear, Vec<T> move) {
-  const Vec<T> rate = T(0.25) * rule.step * inverse_b;
-  const T half = T(0.5) * std::min(rule.step, T(1)) / (1 + rule.momentum);
-  const Vec<T> heat = rule.temperature * (T(1) - half - T(0.5) * half * linear * inverse_b);
-  // Within one step of zero the force is not taken at its word.
-  const Vec<T> tiny = splat<T>(T(1e-30)), inverse_u = vrsqrt<T>(vmax(vmax(w, rate), tiny));
-  const Vec<T> spread = vmax(T(2) * (1 - rule.momentum) * rate * heat, tiny);
-  m = rule.momentum * m + rate * (T(2) * (w * g + rule.inverse) + rule.temperature) * inverse_u +
-      spread * vrsqrt<T>(spread) * z;
+inline Vec<T> root_of(Vec<T> x, Vec<T>& inverse) {
+  inverse = vrsqrt<T>(vmax(x, splat<T>(T(1e-30))));
+  return x * inverse;
+}
+
+template <class T>
+inline Vec<T> square_change(const Rule<T>& rule, Vec<T> w, Vec<T> g, Vec<T> z, Vec<T> a, Vec<T> inverse_b) {
+  Vec<T> unused;
+  const Vec<T> y = a * z, drift = rule.step * inverse_b * (w * g + (rule.inverse + rule.temperature));
+  return y * (T(2) * root_of<T>(w, unused) + y) + (drift - a * a);
+}
+
+// u feels the force (2 x g + 2 inverse + tau) / u, of which tau / u is the volume of x in u. Within one step
+// of zero, sqrt(eps / 4b), the force is not taken at its word.
+template <class T>
+inline void move_root(const Rule<T>& rule, T root_step, Vec<T>& w, Vec<T>& m, Vec<T> g, Vec<T> z, Vec<T> a,
+                      Vec<T> root, Vec<T> move) {
+  Vec<T> inverse_u;
+  const Vec<T> u = root_of<T>(w, inverse_u), near = root_step * root;
+  const Vec<T> force = T(2) * w * g + (2 * rule.inverse + rule.temperature);
+  m = rule.momentum * m + near * vmin(near * inverse_u, splat<T>(1)) * force + a * z;
   m *= move;
-  const Vec<T> u = vmax(w, tiny) * vrsqrt<T>(vmax(w, tiny));
   w = vmax(splat<T>(0), w + m * (T(2) * u + m));  // (u + m)^2, and exactly w if m = 0; NaN stays
   m = u + m < T(0) ? -m : m;
 }
@@ -72,14 +84,18 @@ inline void move_root(const Rule<T>& rule, Vec<T>& w, Vec<T>& m, Vec<T> g, Vec<T
 template <class T, Metric metric, bool inverse, bool second_order>
 inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
                       const float* noise) {
-  const T half = T(0.5) * std::min(rule.step, T(1)) / (1 + rule.momentum);
-  const T spread = std::sqrt(2 * (1 - rule.momentum) * rule.step * rule.temperature *
+  const T rho = rule.momentum, half = T(0.5) * std::min(rule.step, T(1)) / (1 + rho);
+  const T spread = std::sqrt(2 * (1 - rho) * rule.step * rule.temperature *
                              (metric == Metric::real_valued ? 1 - half : T(1)));
+  // sqrt(tau') of the non-negative metric, a line in 1/b, times what the spread of u has besides 1 / sqrt(b).
+  const T level = T(0.5) * spread * (second_order ? 1 - T(0.5) * half : T(1)),
+          slope = T(0.5) * spread * half * (second_order ? T(-0.25) : T(0.5)),
+          root_step = T(0.5) * std::sqrt(rule.step);
   const int noise_stride = (rule.components + 3) / 4 * 4, stride = rule.stride;
   T* x = strip.x + static_cast<size_t>(first) * stride;
   T* momentum = second_order ? strip.momentum + static_cast<size_t>(first) * stride : nullptr;
-  const T* bound =
-      metric == Metric::non_negative ? strip.inverse_bound + static_cast<size_t>(first) * stride : nullptr;
+  const T* inverse_root =
+      metric == Metric::non_negative ? strip.inverse_root + static_cast<size_t>(first) * stride : nullptr;
   for (int k = 0; k < stride; k += kLanes<T>) {
     const Vec<T> linear = load(rule.linear + k), quadratic = load(rule.quadratic + k),
                  move = load(rule.move + k);
@@ -88,20 +104,17 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
       const int at = r * stride + k;
       Vec<T> w = load(x + at), z = load_noise<T>(noise + r * noise_stride + k);
       Vec<T> g = rule.scale * load(gradient + at) + linear - quadratic * w, change;
-      if constexpr (metric == Metric::non_negative && second_order) {
-        Vec<T> m = load(momentum + at);
-        move_root<T>(rule, w, m, g, z, load(bound + at), linear, move);
-        store(momentum + at, m);
-        store(x + at, w);
-        continue;
-      } else if constexpr (metric == Metric::non_negative) {
-        // D * inverse / x + tau Gamma = (inverse + tau) / b: no division by a coefficient near zero. The
-        // Milstein term makes x and its noise a square, so that small coefficients are hardly ever mirrored.
-        const Vec<T> inverse_b = load(bound + at), rate = rule.step * inverse_b;
-        const Vec<T> heat = rule.temperature * (half * linear * inverse_b + T(1));
-        const Vec<T> variance = vmax(T(2) * heat * rate * w, splat<T>(T(1e-30)));
-        const Vec<T> push = (rule.inverse + rule.temperature) + T(0.5) * heat * (z * z - T(1));
-        change = rate * (w * g + push) + variance * vrsqrt<T>(variance) * z;
+      if constexpr (metric == Metric::non_negative) {
+        const Vec<T> root = load(inverse_root + at), inverse_b = root * root;
+        const Vec<T> a = root * (slope * linear * inverse_b + level);
+        if constexpr (second_order) {
+          Vec<T> m = load(momentum + at);
+          move_root<T>(rule, root_step, w, m, g, z, a, root, move);
+          store(momentum + at, m);
+          store(x + at, w);
+          continue;
+        }
+        change = square_change<T>(rule, w, g, z, a, inverse_b);
       } else {
         if constexpr (inverse) g += rule.inverse / vmax(w, splat<T>(T(1e-20)));
         if constexpr (metric == Metric::real_valued) {
@@ -112,7 +125,7 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
         }
       }
       if constexpr (second_order) {
-        Vec<T> m = move * (rule.momentum * load(momentum + at) + change);
+        Vec<T> m = move * (rho * load(momentum + at) + change);
         w += m;
         if (rule.mirror) mirror<T>(w, m);
         store(momentum + at, m);

@@ -182,7 +182,7 @@ class MpiChain:
     """The factors of one chain over all ranks, as this rank sees them. All methods are called by all ranks at once.
 
     Arrays of the inner factor have room for all strips; those that this rank holds at the moment (`_part` says which)
-    are up to date. "x", "momentum" and "inverse_bound" travel; "saved" and "sum" stay where strips are in part 0.
+    are up to date. "x", "momentum" and "inverse_root" travel; "saved" and "sum" stay where strips are in part 0.
     """
 
     def __init__(
@@ -418,7 +418,7 @@ class MpiChain:
         if self.core.momentum:
             names.append("momentum")
         if self.core.metric == 1:
-            names.append("inverse_bound")
+            names.append("inverse_root")
         return [self.core.array(self.grid.inner, name) for name in names]
 
     def _strip(self, array: NDArray[Any], strip: int) -> NDArray[Any]:
