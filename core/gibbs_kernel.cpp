@@ -13,6 +13,7 @@
 
 #include "binomial.hpp"
 #include "gibbs.hpp"
+#include "normals.hpp"
 #include "philox.hpp"
 
 namespace psgld::PSGLD_ISA {

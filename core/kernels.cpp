@@ -133,12 +133,13 @@ void noise(const uint32_t* ids, int64_t rows, int components, uint32_t tag, uint
   auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
   const int quartets = (components + 3) / 4;
   scratch->pattern.prepare(quartets);
+  const ArsKeys keys(key);
   float* z = scratch->noise.get<float>(static_cast<size_t>(kNoiseRows) * 4 * quartets);
   for (int64_t r = 0; r < rows; r += kNoiseRows) {
     const int n = rows - r < kNoiseRows ? static_cast<int>(rows - r) : kNoiseRows;
     uint32_t group[kNoiseRows] = {};
     std::memcpy(group, ids + r, sizeof(uint32_t) * n);
-    noise_rows(scratch->pattern, group, tag, iteration, key, z);
+    noise_rows(scratch->pattern, group, tag, iteration, keys, z);
     for (int i = 0; i < n; ++i)
       std::memcpy(out + (r + i) * stride, z + static_cast<size_t>(4) * quartets * i,
                   sizeof(float) * components);

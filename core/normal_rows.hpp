@@ -11,7 +11,7 @@
 
 #include "gemm.hpp"
 #include "kernels.hpp"
-#include "philox.hpp"
+#include "noise.hpp"
 #include "scratch.hpp"
 
 namespace psgld::PSGLD_ISA {
@@ -138,10 +138,11 @@ int normal_rows(const NormalRows<T>& job, int64_t first, int64_t last, Scratch* 
 
   scratch->pattern.prepare(quartets);
   float* noise = scratch->noise.get<float>(static_cast<size_t>(kRowTile) * 4 * quartets);
+  const ArsKeys keys(job.key);
   uint32_t ids[kRowTile];
   for (int r = 0; r < kRowTile; ++r) ids[r] = static_cast<uint32_t>(first + r);
   for (int r = 0; r < last - first; r += kNoiseRows)
-    noise_rows(scratch->pattern, ids + r, job.tag, job.iteration, job.key, noise + 4 * quartets * r);
+    noise_rows(scratch->pattern, ids + r, job.tag, job.iteration, keys, noise + 4 * quartets * r);
 
   const T spread = static_cast<T>(std::sqrt(job.phi));
   int failures = 0;

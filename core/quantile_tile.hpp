@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels.hpp"
+#include "normals.hpp"
 #include "philox.hpp"
 
 namespace psgld::PSGLD_ISA {

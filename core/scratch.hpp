@@ -6,7 +6,7 @@
 #include <new>
 
 #include "kernels.hpp"
-#include "philox.hpp"
+#include "noise.hpp"
 
 namespace psgld::PSGLD_ISA {
 

@@ -27,7 +27,7 @@
 #include <cmath>
 
 #include "kernels.hpp"
-#include "philox.hpp"
+#include "noise.hpp"
 
 namespace psgld::PSGLD_ISA {
 
@@ -147,9 +147,9 @@ inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
   if (rule.temperature == 0) {
     std::memset(noise, 0, sizeof(float) * 4 * quartets * kRowTile);
   } else {
+    const ArsKeys keys(rule.key);
     for (int r = 0; r < n; r += kNoiseRows)
-      noise_rows(pattern, strip.ids + first + r, rule.tag, rule.iteration, rule.key,
-                 noise + 4 * quartets * r);
+      noise_rows(pattern, strip.ids + first + r, rule.tag, rule.iteration, keys, noise + 4 * quartets * r);
   }
   auto go = [&]<Metric metric, bool inverse>() {
     rule.momentum != 0 ? move_rows<T, metric, inverse, true>(rule, strip, first, n, gradient, noise)

@@ -1,9 +1,13 @@
-"""The reference itself: Philox against its published vectors, noise against the normal law and the compiled
+"""The reference itself: AES and ARS against known answers, noise against the normal law and the compiled
 noise, score and weight against the models, the step against cases that are known exactly."""
 
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,20 +22,32 @@ BETAS = (1.0, 2.0, 0.0, -1.0, 0.5, 0.3, -0.5)
 
 
 @pytest.mark.parametrize(
-    ("counter", "key", "expected"),
-    [  # the known answers that Salmon et al. publish with Random123
-        ((0, 0, 0, 0), 0, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
-        ((2**32 - 1,) * 4, 2**64 - 1, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-        (
-            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
-            0x299F31D0A4093822,
-            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
-        ),
+    ("block", "key", "last", "expected"),
+    [  # rounds 1 and 10 of the example in FIPS 197, appendix C.1
+        ("00102030405060708090a0b0c0d0e0f0", "d6aa74fdd2af72fadaa678f1d6ab76fe", False,
+         "89d810e8855ace682d1843d8cb128fe4"),
+        ("bd6e7c3df2b5779e0b61216e8b10b689", "13111d7fe3944a17f307a78b4d2b30c5", True,
+         "69c4e0d86a7b0430d8cdb78070b4c55a"),
+    ],
+)  # fmt: skip
+def test_aes_known_answers(block, key, last, expected):
+    block, key = (np.frombuffer(bytes.fromhex(x), np.uint8) for x in (block, key))
+    assert reference.aes_round(block, key, last).tobytes().hex() == expected
+
+
+@pytest.mark.parametrize(
+    ("rounds", "expected"),
+    [  # what other implementations give
+        (1, 0x1A0B14C707B64224E548EF12331396EF),
+        (2, 0x3CED8E0970690F718336318BA22E8AE1),
+        (3, 0xB6621A8B006319E867C841642C32FC19),
+        (10, 0xAC35DF44F996ED824E287697BAD2F9A2),
     ],
 )
-def test_philox_known_answers(counter, key, expected):
-    words = reference.philox(tuple(np.array([c], np.uint64) for c in counter), key)
-    assert tuple(int(w[0]) for w in words) == expected
+def test_ars_known_answers(rounds, expected):
+    counter, key = 0x9799B5D54F7B9227B47607190D0DFEFC, 0x07B8E4B6AA98EC245A7DA274D3B8146A
+    words = reference.ars(np.frombuffer(counter.to_bytes(16, "little"), np.uint32), key, rounds)
+    assert int.from_bytes(words.tobytes(), "little") == expected
 
 
 def compiled_noise(rows: int, cols: int, components: int, key: int, which: int, t: int) -> np.ndarray:
@@ -51,6 +67,17 @@ def test_compiled_noise_is_the_reference_noise(components, shape, key, t):
         expected = reference.noise(np.arange(shape[which]), components, which, t, key)
         assert z.shape == expected.shape
         np.testing.assert_allclose(z, expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("instructions", ["plain", "aes", "vaes"])
+def test_noise_does_not_depend_on_instructions_for_aes(instructions):
+    code = (
+        "import test_reference as t; print(t.compiled_noise(33, 5, 50, 2**64 - 7, 0, 2**40).tobytes().hex())"
+    )
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    env = {**os.environ, "PSGLD_AES": instructions, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == compiled_noise(33, 5, 50, 2**64 - 7, 0, 2**40).tobytes().hex()
 
 
 def test_noise_is_standard_normal():

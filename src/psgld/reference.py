@@ -14,26 +14,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .aes import aes_round
 from .partition import IntArray, Strips
 
 Array = NDArray[np.float64]
-Words = NDArray[np.uint64]  # of 32 bits, kept in 64 so that products fit
+Words = NDArray[np.uint32]
 Entrywise = Callable[[Array, Array, float], Array]
-
-_LOW = np.uint64(0xFFFFFFFF)
 
 # -- noise: z is a function of (key, row, factor, component, iteration), whoever computes it -----------------
 
 
-def philox(counter: tuple[Words, Words, Words, Words], key: int) -> tuple[Words, Words, Words, Words]:
-    """Return the four words that Philox4x32-10 makes of each counter (Salmon, Moraes, Dror, Shaw 2011)."""
-    x0, x1, x2, x3 = counter
-    k0, k1 = np.uint64(key) & _LOW, np.uint64(key >> 32)
-    for _ in range(10):
-        a, b = x0 * np.uint64(0xD2511F53), x2 * np.uint64(0xCD9E8D57)
-        x0, x1, x2, x3 = (b >> np.uint64(32)) ^ x1 ^ k0, b & _LOW, (a >> np.uint64(32)) ^ x3 ^ k1, a & _LOW
-        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & _LOW, (k1 + np.uint64(0xBB67AE85)) & _LOW
-    return x0, x1, x2, x3
+def ars(counter: Words, key: int, rounds: int = 7) -> Words:
+    """Return the four words that ARS-7 makes of each counter (…, 4) (Salmon, Moraes, Dror, Shaw 2011)."""
+    x = counter.view(np.uint8)
+    for n in range(rounds + 1):
+        halves = key + n * 0x9E3779B97F4A7C15, (key >> 64) + n * 0xBB67AE8584CAA73B
+        round_key = np.array([half % 2**64 for half in halves], np.uint64).view(np.uint8)
+        x = aes_round(x, round_key, n == rounds) if n else x ^ round_key
+    return np.ascontiguousarray(x).view(np.uint32)
 
 
 def box_muller(a: Words, b: Words) -> tuple[Array, Array]:
@@ -41,7 +39,7 @@ def box_muller(a: Words, b: Words) -> tuple[Array, Array]:
 
     The first, made odd, is a sign and u, rounded to float32 as in the core; the second is ω.
     """
-    odd, angle = ((word & _LOW).astype(np.uint32).view(np.int32) for word in (a | np.uint64(1), b))
+    odd, angle = (a | np.uint32(1)).view(np.int32), b.view(np.int32)
     u = np.abs(odd.astype(np.float32)).astype(np.float64) / 2.0**31
     r, omega = np.sqrt(-2.0 * np.log(u)) * np.sign(odd), angle * (np.pi / 2.0**32)
     return r * np.cos(omega), r * np.sin(omega)
@@ -52,12 +50,12 @@ def noise(rows: IntArray, components: int, factor: int, t: int, key: int) -> Arr
 
     One counter, (row, factor · 2^31 + k div 4, t mod 2^32, t div 2^32), gives those of four components k.
     """
-    quartets = np.arange(-(-components // 4)) + (factor << 31)
-    row, quartet = np.meshgrid(rows.astype(np.uint64), quartets.astype(np.uint64), indexing="ij")
-    low, high = (np.full_like(row, half) for half in (t % 2**32, t >> 32))
-    w0, w1, w2, w3 = philox((row, quartet, low, high), key)
-    z = np.stack([*box_muller(w0, w1), *box_muller(w2, w3)], axis=-1)
-    return np.asarray(z.reshape(len(rows), -1)[:, :components])
+    counter = np.empty((len(rows), -(-components // 4), 4), np.uint32)
+    counter[..., 0], counter[..., 2], counter[..., 3] = rows[:, None], t % 2**32, t >> 32
+    counter[..., 1] = np.arange(counter.shape[1]) + (factor << 31)
+    words = ars(counter, key)
+    pairs = box_muller(words[..., 0], words[..., 1]), box_muller(words[..., 2], words[..., 3])
+    return np.asarray(np.stack([*pairs[0], *pairs[1]], -1).reshape(len(rows), -1)[:, :components])
 
 
 def score(v: Array, mu: Array, beta: float) -> Array:
