@@ -55,6 +55,8 @@ _NUMBERS = {
 
 def _far(a: Hyper, b: Hyper) -> bool:
     """Return whether φ or a rate differs by more than a tenth: the metric would no longer fit."""
+    if a is b:
+        return False
     pairs = ((a.phi, b.phi), (a.row_rate, b.row_rate), (a.col_rate, b.col_rate))
     return any(bool(np.any(np.abs(np.log(x / y)) > 0.1)) for x, y in pairs)
 
