@@ -472,3 +472,20 @@ def test_help(capsys):
 def test_zarr_is_only_imported_for_a_store():
     code = "import sys, psgld.cli, psgld.storage; assert 'zarr' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+BUSY = """
+import sys, time, numpy as np, psgld
+psgld.sample(np.ones((4, 3)), psgld.FactorModel(1, "poisson"), draws=2, tune=2, progress=False, store=sys.argv[1])
+psgld.load(sys.argv[1])
+from zarr.core import sync
+sync.loop[0].call_soon_threadsafe(time.sleep, 1.0)  # as if others had the processor
+"""
+
+
+def test_a_busy_machine_shows_no_traceback_at_the_end(tmp_path):
+    """Zarr waits 0.2 s for its thread to end, then closes what it still runs."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUSY, tmp_path / "run.zarr"], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""

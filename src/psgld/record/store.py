@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..models import FactorModel
+from ..zarr_library import zarr_library
 from .files import Several, sync, write_bytes
 from .layout import POSTERIOR, STATS, WARMUP, Layout, Spec
 
@@ -27,15 +28,8 @@ FORMAT = 1
 _METADATA = "zarr.json"
 
 
-def zarr_library() -> Any:
-    """Import Zarr, or say how to get it."""
-    try:
-        import zarr
-    except ImportError:
-        raise DataError(
-            "a .zarr store needs the zarr library: pip install 'psgld[store]'; or save to .npz"
-        ) from None
-    return zarr
+def _zarr() -> Any:
+    return zarr_library("a .zarr store needs the zarr library", "; or save to .npz")
 
 
 @final
@@ -65,7 +59,7 @@ class Store:
 
         `known` are whole arrays by their paths.
         """
-        zarr = zarr_library()
+        zarr = _zarr()
         if path.exists():
             raise DataError(f"cannot write {path}: it is already there; delete it or give another name")
         if not path.parent.is_dir():
@@ -89,7 +83,7 @@ class Store:
     @classmethod
     def open(cls, path: Path, mode: str = "r") -> Store:
         """Open a store to read, or to go on writing (mode "r+"); raise DataError if it is none."""
-        zarr = zarr_library()
+        zarr = _zarr()
         try:
             header = json.loads((path / _METADATA).read_bytes())["attributes"]["psgld"]
             if header["format"] > FORMAT:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..labels import LabelArray
+from ..zarr_library import zarr_library
 
 FORMAT, VERSION = "psgld-shards", 1
 PARTS = ("indices", "values")
@@ -39,11 +40,7 @@ _HELD = 1 << 20
 
 def zarr() -> Any:
     """Import Zarr, or say how to get it."""
-    try:
-        import zarr as module
-    except ImportError:
-        raise DataError("shards need Zarr: pip install 'psgld[store]'") from None
-    return module
+    return zarr_library("shards need Zarr")
 
 
 def open_group(path: Any, mode: str) -> Any:
