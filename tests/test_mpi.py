@@ -243,6 +243,39 @@ def test_a_failing_rank_ends_the_job(how, rank, told, tmp_path):
     assert "came to an end" not in done.stderr and "Traceback" not in done.stderr
 
 
+SPEAKERS = """
+import sys, witness
+where = witness.start(3)
+ranks = [witness.Connection.to(where, rank) for rank in range(3)]
+if sys.argv[1] == "asked":
+    print(ranks[1].may_speak(), ranks[0].may_speak(), ranks[2].may_speak())
+else:
+    ranks[0]._socket.close()
+    print(sys.stdin.read(1), ranks[1].may_speak(), ranks[2].may_speak())
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "answers", "lines"), [("asked", "True False False", 0), ("gone", "False False", 1)]
+)
+def test_one_speaks_for_all(how, answers, lines):
+    """Of several that fail one gets the word; none, once the witness has said which rank is gone."""
+    folder = Path(psgld.__file__).parent / "engines"
+    job = subprocess.Popen(
+        [sys.executable, "-c", SPEAKERS, how],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = job.stderr.readline() if lines else ""
+    out, rest = job.communicate(timeout=30)
+    assert out.split() == answers.split(), rest
+    assert said.startswith("psgld: rank 0 of 3 ended without a word") == bool(lines)
+    assert rest == ""
+
+
 @needs_mpi
 def test_an_interrupt_of_one_rank_stops_all(tmp_path):
     mpiexec(2, "interrupted", tmp_path)

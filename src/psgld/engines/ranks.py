@@ -24,6 +24,9 @@ from . import witness
 _PATIENCE = 3.0
 """Seconds that a rank leaves to rank 0 to report what most often all ranks find at once: an error of the user's."""
 
+_GRACE = 1.0
+"""Seconds that a rank leaves to the one that says why the job ends to end it."""
+
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 
 
@@ -223,10 +226,12 @@ def guard() -> Iterator[None]:
         )  # a message failed: another rank is gone, and the witness tells
         if lost or (rank > 0 and isinstance(error, PsgldError | KeyboardInterrupt)):
             time.sleep(_PATIENCE)
-        sys.stderr.write(f"psgld: rank {rank} of {size} failed: {_reason(error)}\n")
-        sys.stderr.flush()
-        if (connection := _witness()) is not None:
-            connection.told()
+        connection = _witness()
+        if connection is None or connection.may_speak():
+            sys.stderr.write(f"psgld: rank {rank} of {size} failed: {_reason(error)}\n")
+            sys.stderr.flush()
+        else:
+            time.sleep(_GRACE)
         _abort()
 
 

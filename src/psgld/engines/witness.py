@@ -2,6 +2,7 @@
 
 `mpiexec` ends all ranks when one dies, so none of them can tell. A process beside rank 0, in a session of its own, has
 a connection to each rank. The first that breaks before its rank took leave is the one; the others break after it.
+A rank that fails asks it for the word, and only the first to ask gets it: several may notice that one is gone.
 This file is run by itself (`start`), so it imports nothing of the package.
 """
 
@@ -22,7 +23,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, final
 
-_LEAVING, _TOLD, _WELCOME = b".", b"!", b"+"
+_LEAVING, _SPEAKING, _WELCOME = b".", b"!", b"+"
 _REACH, _PATIENCE = 2.0, 10.0
 """Seconds that a rank waits for the witness at the start: to reach it, and to be welcomed; it does without one then."""
 
@@ -95,14 +96,18 @@ class Connection:
         """Take leave: this rank ends as it should."""
         self._say(_LEAVING)
 
-    def told(self) -> None:
-        """Let the witness know that somebody has said why the job ends; return when it knows."""
+    def may_speak(self) -> bool:
+        """Ask whether this rank is the one to say why the job ends: nobody else has, and nobody else may from now on.
+
+        Without an answer it had better speak.
+        """
         connected = self._socket
-        self._say(_TOLD)
+        self._say(_SPEAKING)
         if connected is not None:
             with contextlib.suppress(OSError):
                 connected.settimeout(1.0)
-                connected.recv(1)
+                return connected.recv(1) != _SPEAKING
+        return True
 
     def _say(self, word: bytes) -> None:
         connected, self._socket = self._socket, None
@@ -135,7 +140,9 @@ def _watch(listener: socket.socket, size: int, secret: str) -> int:
             return 1
         events = [key for key, _ in selector.select(1.0)]
         heard = [(key, _receive(key.fileobj)) for key in events if key.fileobj is not listener]
-        if any(_TOLD in words for _, words in heard):
+        asked = [key.fileobj for key, words in heard if _SPEAKING in words]
+        if asked:
+            _give_the_word(asked[0], selector)
             return 0
         for key, words in heard:
             known: _Rank = key.data
@@ -182,8 +189,17 @@ def _introduced(known: _Rank, words: bytes, secret: str) -> bool:
     return True
 
 
+def _give_the_word(speaker: Any, selector: selectors.BaseSelector) -> None:
+    """Let one rank speak, or none, and the others know: one line says why a job ends."""
+    for key in list(selector.get_map().values()):
+        if key.data is not None:
+            with contextlib.suppress(OSError):
+                key.fileobj.send(_WELCOME if key.fileobj is speaker else _SPEAKING)  # type: ignore[union-attr]
+
+
 def _report(rank: _Rank, size: int, first: int | None, selector: selectors.BaseSelector) -> None:
     """Say which rank ended; and if `mpiexec` does not end the others, end rank 0, for it to notice."""
+    _give_the_word(None, selector)
     os.write(
         2,
         f"psgld: rank {rank.number} of {size} ended without a word (process {rank.pid} on {rank.host}): it was "
