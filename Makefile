@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*)
+WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test lint format bench bench-data bench-largest torture fuzz fuzz-guided docs sanitize clean
@@ -13,7 +14,7 @@ demo: .stamp-build
 	$(BIN)/psgld demo -o out
 
 test: .stamp-test .stamp-openmpi
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 lint: .stamp-lint
 	$(BIN)/ruff check

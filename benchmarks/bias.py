@@ -64,7 +64,7 @@ def run(settings: Settings) -> Iterator[Row]:
         for name, make in SAMPLERS.items():
             errors, notes = [], []
             for step in (first, first / 2, first / 4):
-                iterations = round(settings.choose(int(horizon), int(max(1, horizon * 1e-2))) / step)
+                iterations = round(horizon / step / settings.choose(1, 1000))
                 sampler = make(step_size=step, metric=metric)
                 mean, gap = mean_log_posterior(V, model, sampler, iterations)
                 errors.append(mean - truth)

@@ -60,11 +60,13 @@ class Row:
 def in_turns(cases: dict[str, Case], rounds: int) -> dict[str, float]:
     """Run the cases in turns, and return the least time of each.
 
-    On a shared machine runs during which others took more than a twentieth of a core are repeated, for a while.
+    On a shared machine runs during which others took more than a twentieth of a core are repeated, for a while; not
+    where one round will do.
     """
+    most = rounds if rounds == 1 else _PATIENCE * rounds
     calm: dict[str, list[float]] = {name: [] for name in cases}
     every: dict[str, list[float]] = {name: [] for name in cases}
-    for done in range(_PATIENCE * rounds):
+    for done in range(most):
         if done >= rounds and all(len(times) >= max(1, rounds // 2) for times in calm.values()):
             break
         for name, case in cases.items():

@@ -37,7 +37,7 @@ def _seconds(module: str) -> float:
 
 def run(settings: Settings) -> Iterator[Row]:
     names = ("psgld", "numpy")
-    best = in_turns({name: partial(_seconds, name) for name in names}, settings.choose(10, 2))
+    best = in_turns({name: partial(_seconds, name) for name in names}, settings.choose(10, 1))
     yield Row("import psgld: seconds", best["psgld"], 0.3, note=f"import numpy: {best['numpy']:.3f} s")
     found = _printed(_LIST).split()
     yield Row("import psgld: optional packages imported", len(found), 0, note=" ".join(found))
