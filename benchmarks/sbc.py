@@ -40,7 +40,7 @@ def ranks(name: str, sampler: object, data_sets: int, thin: int, seed: int = 0) 
         truth = _prior_draw(model, rng)
         V = model.likelihood.sample(truth, model.likelihood.phi, rng)
         post = psgld.sample(
-            V, model, sampler=sampler, engine=psgld.Threads(1), chains=1, draws=DRAWS, tune=40 * thin, thin=thin,
+            V, model, sampler=sampler, engine=psgld.Threads(1), chains=1, draws=DRAWS, tune=10 * thin, thin=thin,
             seed=number, progress=False,
         )  # fmt: skip
         drawn = [_quantities(model, V, w @ h) for w, h in zip(post.W[0], post.H[0], strict=True)]
