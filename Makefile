@@ -5,8 +5,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*)
+# Tests run side by side; those that start MPI jobs one after the other, on one of the workers.
 WORKERS ?= 2
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Bytecode is compiled when it is imported: of what the tests need that is a small part.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test lint format bench bench-data bench-largest torture fuzz fuzz-guided docs sanitize clean
 
