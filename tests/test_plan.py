@@ -188,12 +188,15 @@ def test_shard_command(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_model_is_near_what_is_measured():
-    """A factor of two either way, because others may use the machine; `make bench` states the error."""
+    """A factor of two either way, in one of three attempts: others use the machine. `make bench` states the error."""
     size = Size(20_000, 3000, 1_000_000, 32)
-    for threads in (1, 2):
+
+    def ratio(threads):
         machine = plan.measured(32, 0.2, threads)
-        took = plan.iteration_seconds(size, 6, threads)
-        assert forecast(size, machine, 6).iteration == pytest.approx(took, rel=1.0)
+        return forecast(size, machine, 6).iteration / plan.iteration_seconds(size, 6, threads)
+
+    for threads in (1, 2):
+        assert any(0.5 <= ratio(threads) <= 2.0 for _ in range(3))
 
 
 def test_cores_are_measured_together():
