@@ -16,7 +16,7 @@ demo: .stamp-build
 	$(BIN)/psgld demo -o out
 
 test: .stamp-test .stamp-openmpi
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 lint: .stamp-lint
 	$(BIN)/ruff check

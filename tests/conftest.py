@@ -1,8 +1,31 @@
-"""Tests side by side (`pytest -n 2`): each worker counts on one core, or their threads would wait for each other's."""
+"""Tests side by side (`pytest -n 2`): which stay on one worker, and on how many cores a worker counts."""
 
 from __future__ import annotations
 
 import os
 
+import pytest
+
+TOGETHER = {  # files whose tests run one after the other
+    # More ranks than cores.
+    "ranks": ("test_benchmarks.py", "test_cluster.py", "test_mpi.py", "test_network.py"),
+    # A long run that all are held against.
+    "Gibbs": ("test_against_gibbs.py",),
+    "bias": ("test_bias.py",),
+}
+GROUPS = {file: name for name, files in TOGETHER.items() for file in files}
+
 if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_getaffinity"):
+    # A worker has one core: threads of several would wait for each other.
     os.sched_getaffinity = lambda _: {0}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return GROUPS.get(nodeid.partition("::")[0].rpartition("/")[2], nodeid)
+
+    return Scheduling(config, log)

@@ -11,8 +11,6 @@ import pytest
 
 import psgld
 
-pytestmark = pytest.mark.xdist_group("gibbs")  # one yardstick for all
-
 RANK, SIZE = 8, 128
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from benchmarks.__main__ import BENCHMARKS, main
 
-pytestmark = pytest.mark.xdist_group("ranks")
-
 ROOT = Path(__file__).parents[1]
 
 

@@ -12,8 +12,6 @@ import pytest
 
 import psgld
 
-pytestmark = pytest.mark.xdist_group("bias")  # one yardstick for all
-
 ROWS, COLS, RANK, BLOCKS = 24, 20, 3, 4
 STEP, HORIZON = 6e-3, 120.0
 MODEL = psgld.FactorModel(RANK, psgld.Poisson(), psgld.Exponential(1.0), psgld.Exponential(1.0))

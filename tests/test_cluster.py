@@ -17,8 +17,6 @@ from mpi_case import draw, record, soon
 
 import psgld
 
-pytestmark = pytest.mark.xdist_group("ranks")  # one job at a time: each has more ranks than there are cores
-
 HERE = Path(__file__).parent
 PATH = os.pathsep.join([str(Path(psgld.__file__).parents[1]), str(HERE)])
 PATIENCE, SILENCE = 5.0, 13.0

@@ -20,8 +20,6 @@ import psgld
 from psgld import Threads
 from psgld.engines.ring import Ring
 
-pytestmark = pytest.mark.xdist_group("ranks")  # one job at a time: each has more ranks than there are cores
-
 HERE = Path(__file__).parent
 MPIEXEC = shutil.which(
     "mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -11,8 +11,6 @@ from test_mpi import mpiexec, needs_mpi
 from psgld import network, plan
 from psgld.cli import main
 
-pytestmark = pytest.mark.xdist_group("ranks")
-
 SIZE = ["--rows", "1e6", "--cols", "1e5", "--entries", "1e9", "--rank", "50"]
 PROBLEM = ["plan", *SIZE, "--ranks", "16", "--blocks", "16", "--json"]
 
