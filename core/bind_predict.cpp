@@ -129,7 +129,8 @@ void bind_draws(nb::module_& m, const char* name) {
             auto fits = [&](const Out<T, 2>& a) {
               return a.shape(0) == rows.shape(0) && static_cast<int64_t>(a.shape(1)) == d.view.columns;
             };
-            require(kind >= 0 && kind <= 2 && second.has_value() == (kind > 0), "no such score");
+            require(kind >= 0 && kind <= 3 && second.has_value() == (kind == 1 || kind == 2),
+                    "no such score");
             require(fits(mean) && (!second || fits(*second)), "wrong shape");
             nb::gil_scoped_release release;
             scores(pool, d.view, span(rows), static_cast<ScoreKind>(kind), threshold, mean.data(),

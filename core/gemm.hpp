@@ -76,9 +76,9 @@ inline void gemm(const T* a, ptrdiff_t lda, const T* b, ptrdiff_t ldb, int n, T*
   }
 }
 
-// out[k * leading + j] = x[j * stride + k] for whole vectors of both.
+// out[k * leading + j] = x[j * stride + k], k < n, for whole vectors of both; x may lie anywhere.
 template <class T>
-inline void transpose(const T* x, int rows, int stride, T* out, int leading) {
+inline void transpose(const T* x, int rows, int stride, int n, T* out, int leading) {
   constexpr int L = kLanes<T>;
   constexpr auto lanes = std::make_integer_sequence<int, L>{};
   auto interleave = [&]<int... I>(Vec<T> a, Vec<T> b, bool high, std::integer_sequence<int, I...>) {
@@ -86,9 +86,9 @@ inline void transpose(const T* x, int rows, int stride, T* out, int leading) {
                 : shuffle(a, b, std::integer_sequence<int, (I / 2 + (I % 2) * L)...>{});
   };
   for (int j = 0; j < rows; j += L)
-    for (int k = 0; k < stride; k += L) {
+    for (int k = 0; k < n; k += L) {
       Vec<T> t[2][L];
-      for (int l = 0; l < L; ++l) t[0][l] = load(x + static_cast<size_t>(j + l) * stride + k);
+      for (int l = 0; l < L; ++l) t[0][l] = load_unaligned(x + static_cast<size_t>(j + l) * stride + k);
       int from = 0;
 #pragma GCC unroll 4
       for (int width = 1; width < L; width *= 2, from ^= 1)

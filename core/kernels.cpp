@@ -53,7 +53,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
   if (block.dense) {
     packed = scratch->packed.get<T>(static_cast<size_t>(stride) * block.leading);
     panel = scratch->panel.get<T>(kPanelRows * kPanelColumns);
-    transpose(inner.x, block.leading, stride, packed, block.leading);
+    transpose(inner.x, block.leading, stride, stride, packed, block.leading);
   } else {
     std::memset(partial, 0, partial_size(inner.rows, stride, likelihood) * sizeof(T));
   }

@@ -78,8 +78,9 @@ struct Strip {
   T* sum;                 // where the passes that do not move anything add up
 };
 
-// Running sums of mu over the draws, at some rows and a stretch of columns (score_tile.hpp).
-enum class ScoreKind : int { mean, sd, above };
+// Running sums of mu over the draws, at some rows and a stretch of columns (score_tile.hpp): its mean;
+// besides, its sd, or the share above the threshold; or the bound mean + threshold sd.
+enum class ScoreKind : int { mean, sd, above, bound };
 
 template <class T>
 struct ScoreTile {

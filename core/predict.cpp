@@ -232,7 +232,8 @@ void scores(Pool& pool, const Draws<T>& d, Index rows, ScoreKind kind, double th
   const int64_t down = (number + kScoreRows - 1) / kScoreRows;
   const int64_t across = (d.columns + kScoreColumns - 1) / kScoreColumns;
   for_each(pool, down * across, [&](int64_t tile) {
-    const int64_t r = tile / across * kScoreRows, c = tile % across * kScoreColumns;
+    const int64_t r = tile / across * number / down, c = tile % across * kScoreColumns;
+    const int64_t end = (tile / across + 1) * number / down;
     ScoreTile<T> t{d.draws,
                    d.rows,
                    d.columns,
@@ -243,7 +244,7 @@ void scores(Pool& pool, const Draws<T>& d, Index rows, ScoreKind kind, double th
                    d.col_bias,
                    d.offset,
                    rows.data() + r,
-                   static_cast<int>(std::min(kScoreRows, number - r)),
+                   static_cast<int>(end - r),
                    c,
                    static_cast<int>(std::min(kScoreColumns, d.columns - c)),
                    kind,

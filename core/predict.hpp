@@ -50,7 +50,8 @@ void quantiles(Pool&, const Draws<T>&, Index rows, Index columns, const Observat
 template <class T>
 void share_above(Pool&, const Draws<T>&, Index rows, Index columns, const double* threshold, double* out);
 
-// All columns for some rows, rows x columns: mean of mu, and by `kind` its sd or the share above a threshold.
+// All columns for some rows, rows x columns: mean of mu, and by `kind` its sd or the share above a threshold;
+// or, without a second result, mean + threshold sd.
 template <class T>
 void scores(Pool&, const Draws<T>&, Index rows, ScoreKind kind, double threshold, T* mean, T* second);
 

@@ -1,5 +1,9 @@
 // A tile of rows x columns of mu, draw after draw: a small matrix product whose result goes from the
 // registers into running sums, so that no draw of mu is ever written down.
+//
+// W is read where it lies; H is turned into strips of components x kStrip columns, which stay in the
+// first-level cache. What the next draws need is asked for while the present ones are worked on. The sums of
+// a few rows and a strip lie together, in the order of their use, and take in kDraws draws at a time.
 #pragma once
 
 #include <algorithm>
@@ -10,97 +14,221 @@
 
 namespace psgld::PSGLD_ISA {
 
-// Rows of x, `stride` apart, as columns of out (components x leading); what is beyond becomes 0.
+// Cells of mu in registers: rows x vectors of columns. (Wide, for W comes from the second-level cache.)
+#if defined(__AVX512F__)
+constexpr int kScoreTile = 6, kStripVectors = 4;
+#else
+constexpr int kScoreTile = kTileRows, kStripVectors = 2;
+#endif
 template <class T>
-inline void pack_columns(const T* x, int rows, int components, T* padded, int padded_stride, T* out,
-                         int leading) {
-  for (int r = 0; r < rows; ++r)
-    std::memcpy(padded + static_cast<size_t>(r) * padded_stride, x + static_cast<size_t>(r) * components,
-                sizeof(T) * components);
-  transpose(padded, leading, padded_stride, out, leading);
+constexpr int kStrip = kStripVectors * kLanes<T>;
+template <class T>
+constexpr int kCells = kScoreTile * kStrip<T>;
+constexpr int kDraws = 2;
+
+// Asks for a row into the second-level cache.
+template <class T>
+inline void ask_for(const T* row, int n) {
+  constexpr int kLine = 64 / static_cast<int>(sizeof(T));
+  for (int k = 0; k < n; k += kLine) __builtin_prefetch(row + k, 0, 2);
 }
 
-// The sums of one draw, added up from the registers. Away from the first draw, so that nothing cancels.
-template <class T, ScoreKind kind>
-inline void add_draw(const T* a, const T* b, int components, int rows, int width, const T* row_add,
-                     const T* col_add, bool first, T threshold, T* start, T* sum, T* second) {
-  constexpr int L = kLanes<T>, C = 2;
-  const Vec<T> one = splat<T>(1), limit = splat(threshold);
-  for (int j = 0; j < width; j += C * L)
-    for (int r = 0; r < rows; r += kTileRows) {
-      Vec<T> mu[kTileRows][C];
-#pragma GCC unroll 8
-      for (int i = 0; i < kTileRows; ++i)
-#pragma GCC unroll 2
-        for (int c = 0; c < C; ++c) mu[i][c] = splat(row_add[r + i]) + load(col_add + j + c * L);
-      gemm_tile<T, C, false>(a + static_cast<size_t>(r) * components, components, b + j, width, components,
-                             mu);
-#pragma GCC unroll 8
-      for (int i = 0; i < kTileRows; ++i)
-#pragma GCC unroll 2
-        for (int c = 0; c < C; ++c) {
-          const size_t at = static_cast<size_t>(r + i) * width + j + c * L;
-          if (first) {
-            store(start + at, mu[i][c]);
-            store(sum + at, Vec<T>{});
-            if (kind == ScoreKind::sd) store(second + at, Vec<T>{});
-            if (kind == ScoreKind::above) store(second + at, mu[i][c] > limit ? one : Vec<T>{});
-            continue;
-          }
-          const Vec<T> away = mu[i][c] - load(start + at);
-          store(sum + at, load(sum + at) + away);
-          if (kind == ScoreKind::sd) store(second + at, load(second + at) + away * away);
-          if (kind == ScoreKind::above)
-            store(second + at, load(second + at) + (mu[i][c] > limit ? one : Vec<T>{}));
-        }
+// n columns, rows of x, as strips of `stride` x kStrip; what is beyond the last column is arbitrary.
+template <class T>
+inline void pack_strips(const T* x, int n, int components, int stride, T* padded, T* out) {
+  constexpr int L = kLanes<T>, C = kStrip<T>;
+  for (int j = 0; j < n; j += L) {
+    const T* from = x + static_cast<size_t>(j) * components;
+    int leading = components;
+    if (static_cast<size_t>(j + L - 1) * components + stride > static_cast<size_t>(n) * components) {
+      for (int l = 0; l < L && j + l < n; ++l)  // whole vectors would lead beyond the end
+        std::memcpy(padded + static_cast<size_t>(l) * stride, from + static_cast<size_t>(l) * components,
+                    sizeof(T) * components);
+      from = padded, leading = stride;
     }
-}
-
-template <class T, ScoreKind kind>
-void score_tile(const ScoreTile<T>& t, T* mean, T* second) {
-  constexpr int L = kLanes<T>;
-  const int k = t.components;
-  const int rows = (t.n_rows + kTileRows - 1) / kTileRows * kTileRows;
-  const int width = (t.n_columns + 2 * L - 1) / (2 * L) * (2 * L), stride = (k + L - 1) / L * L;
-  Buffer buffers[8];
-  T* a = buffers[0].get<T>(static_cast<size_t>(rows) * k);
-  T* padded = buffers[1].get<T>(static_cast<size_t>(width) * stride);
-  T* b = buffers[2].get<T>(static_cast<size_t>(width) * stride);
-  T *row_add = buffers[3].get<T>(rows), *col_add = buffers[4].get<T>(width);
-  const size_t size = static_cast<size_t>(rows) * width;
-  T *start = buffers[5].get<T>(size), *sum = buffers[6].get<T>(size);
-  T* other = kind == ScoreKind::mean ? nullptr : buffers[7].get<T>(size);
-  for (int64_t s = 0; s < t.draws; ++s) {
-    const T *w = t.w + s * t.rows * k, *h = t.h + (s * t.columns + t.first_column) * k;
-    for (int r = 0; r < t.n_rows; ++r)
-      std::memcpy(a + static_cast<size_t>(r) * k, w + t.row_ids[r] * k, sizeof(T) * k);
-    pack_columns(h, t.n_columns, k, padded, stride, b, width);
-    std::fill_n(row_add, t.n_rows, static_cast<T>(t.offset[s]));
-    if (t.row_bias) {
-      for (int r = 0; r < t.n_rows; ++r)
-        row_add[r] = static_cast<T>(t.row_bias[s * t.rows + t.row_ids[r]] + t.offset[s]);
-      std::memcpy(col_add, t.col_bias + s * t.columns + t.first_column, sizeof(T) * t.n_columns);
-    }
-    add_draw<T, kind>(a, b, k, rows, width, row_add, col_add, s == 0, t.threshold, start, sum, other);
+    transpose(from, L, leading, stride, out + static_cast<size_t>(j / C) * stride * C + j % C, C);
   }
-  const T n = static_cast<T>(t.draws);
-  for (int r = 0; r < t.n_rows; ++r)
-    for (int c = 0; c < t.n_columns; ++c) {
-      const size_t at = static_cast<size_t>(r) * width + c, to = static_cast<size_t>(r) * t.columns + c;
-      mean[to] = start[at] + sum[at] / n;
-      if (kind == ScoreKind::sd) {
-        const T variance = (other[at] - sum[at] * sum[at] / n) / (n - 1);
-        second[to] = n > 1 && variance > 0 ? std::sqrt(variance) : T(0);
+}
+
+// acc += rows of W times a strip; the rows that come next are asked for on the way.
+template <class T>
+[[gnu::always_inline]] inline void multiply(const T* const* row, const T* const* next, const T* strip,
+                                            int components, Vec<T> (&acc)[kScoreTile][kStripVectors]) {
+  constexpr int kLine = 64 / static_cast<int>(sizeof(T));
+  const T* w[kScoreTile];
+  for (int i = 0; i < kScoreTile; ++i) w[i] = row[i];
+  for (int k = 0; k < components;) {
+    for (int i = 0; i < kScoreTile; ++i) __builtin_prefetch(next[i] + k);
+    for (const int end = std::min(k + kLine, components); k < end; ++k, strip += kStrip<T>) {
+      Vec<T> y[kStripVectors];
+      for (int c = 0; c < kStripVectors; ++c) y[c] = load(strip + c * kLanes<T>);
+#pragma GCC unroll 8
+      for (int i = 0; i < kScoreTile; ++i) {
+        const Vec<T> x = splat(w[i][k]);
+#pragma GCC unroll 4
+        for (int c = 0; c < kStripVectors; ++c) acc[i][c] += x * y[c];
       }
-      if (kind == ScoreKind::above) second[to] = other[at] / n;
+    }
+  }
+}
+
+// One draw of kCells cells: from the registers into the sums of mu - start and of its square, or of mu >
+// threshold; -start, sum and second lie one after the other. row_add is null where there is nothing to add.
+// (A function of its own, or the compiler runs out of registers.)
+template <class T, ScoreKind kind>
+[[gnu::noinline]] void add_draw(const T* const* row, const T* const* next, const T* strip, int components,
+                                const T* row_add, const T* col_add, T threshold, T* start) {
+  constexpr int L = kLanes<T>;
+  const Vec<T> one = splat<T>(1), limit = splat(threshold);
+  T *sum = start + kCells<T>, *second = sum + kCells<T>;
+  Vec<T> mu[kScoreTile][kStripVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kScoreTile; ++i)
+#pragma GCC unroll 4
+    for (int c = 0; c < kStripVectors; ++c)
+      mu[i][c] = kind == ScoreKind::above ? Vec<T>{} : load(start + (kStripVectors * i + c) * L);
+  if (row_add)
+#pragma GCC unroll 8
+    for (int i = 0; i < kScoreTile; ++i)
+#pragma GCC unroll 4
+      for (int c = 0; c < kStripVectors; ++c) mu[i][c] += splat(row_add[i]) + load(col_add + c * L);
+  multiply(row, next, strip, components, mu);
+#pragma GCC unroll 8
+  for (int i = 0; i < kScoreTile; ++i)
+#pragma GCC unroll 4
+    for (int c = 0; c < kStripVectors; ++c) {
+      const int at = (kStripVectors * i + c) * L;
+      const Vec<T> away = kind == ScoreKind::above ? mu[i][c] + load(start + at) : mu[i][c];
+      store(sum + at, load(sum + at) + away);
+      if (kind == ScoreKind::sd) store(second + at, load(second + at) + away * away);
+      if (kind == ScoreKind::above)
+        store(second + at, load(second + at) + (mu[i][c] > limit ? one : Vec<T>{}));
     }
 }
+
+// The sums of a tile over the draws.
+template <class T, ScoreKind kind>
+class Scores {
+ public:
+  explicit Scores(const ScoreTile<T>& t)
+      : t_(t),
+        rows_(up(t.n_rows, kScoreTile)),
+        width_(up(t.n_columns, kStrip<T>)),
+        stride_(up(t.components, kLanes<T>)),
+        strip_(static_cast<size_t>(width_) * stride_),
+        tiles_(static_cast<size_t>(rows_ / kScoreTile) * (width_ / kStrip<T>)),
+        padded_(memory_[0].get<T>(static_cast<size_t>(kLanes<T>) * stride_)),
+        strips_(memory_[1].get<T>(kDraws * strip_)),
+        row_add_(memory_[2].get<T>(kDraws * rows_)),
+        col_add_(memory_[3].get<T>(kDraws * width_)),
+        sums_(memory_[4].get<T>(3 * kCells<T> * tiles_)),
+        row_(memory_[5].get<const T*>(kDraws * rows_)),
+        next_row_(memory_[6].get<const T*>(kDraws * rows_)),
+        adds_(t.row_bias || std::any_of(t.offset, t.offset + t.draws, [](double x) { return x != 0.0; })) {}
+
+  void run(T* mean, T* second) {
+    next_ = 1;  // the first draw on its own
+    find_rows(0);
+    for (int64_t first = 0; first < t_.draws; first += draws_) {
+      draws_ = next_;
+      next_ = static_cast<int>(std::min<int64_t>(kDraws, t_.draws - first - draws_));
+      std::swap(row_, next_row_);
+      find_rows(first + draws_);
+      for (int s = 0; s < draws_; ++s) lay_out(first + s, s);
+      add_draws(columns(first + draws_));
+      if (first == 0) start_here();
+    }
+    for (int r = 0; r < t_.n_rows; ++r)
+      for (int j = 0; j < t_.n_columns; j += kStrip<T>) {
+        const size_t to = static_cast<size_t>(r) * t_.columns + j;
+        finish(r, j, mean + to, second ? second + to : nullptr);
+      }
+  }
+
+ private:
+  static int up(int n, int step) { return (n + step - 1) / step * step; }
+  const T* columns(int64_t s) const { return t_.h + (s * t_.columns + t_.first_column) * t_.components; }
+
+  // Where the rows of the `next_` draws from s on lie; beyond the last row, the last again.
+  void find_rows(int64_t s) {
+    for (int i = 0; i < next_; ++i)
+      for (int r = 0; r < rows_; ++r)
+        next_row_[i * rows_ + r] =
+            t_.w + ((s + i) * t_.rows + t_.row_ids[std::min(r, t_.n_rows - 1)]) * t_.components;
+  }
+
+  void lay_out(int64_t s, int at) {
+    pack_strips(columns(s), t_.n_columns, t_.components, stride_, padded_, strips_ + at * strip_);
+    T *row_add = row_add_ + at * rows_, *col_add = col_add_ + at * width_;
+    std::fill_n(row_add, t_.n_rows, static_cast<T>(t_.offset[s]));
+    if (!t_.row_bias) return;
+    for (int r = 0; r < t_.n_rows; ++r)
+      row_add[r] = static_cast<T>(t_.row_bias[s * t_.rows + t_.row_ids[r]] + t_.offset[s]);
+    std::memcpy(col_add, t_.col_bias + s * t_.columns + t_.first_column, sizeof(T) * t_.n_columns);
+  }
+
+  void add_draws(const T* next_columns) {
+    T* sums = sums_;
+    int tile = 0;
+    for (int j = 0; j < width_; j += kStrip<T>)
+      for (int r = 0; r < rows_; r += kScoreTile, ++tile, sums += 3 * kCells<T>)
+        for (int s = 0; s < draws_; ++s) {
+          if (s < next_ && tile < rows_) ask_for(next_row_[s * rows_ + tile], t_.components);
+          if (s < next_ && tile < t_.n_columns)
+            ask_for(next_columns + (s * t_.columns + tile) * t_.components, t_.components);
+          const T* const* row = row_ + s * rows_;
+          const T* strip = strips_ + s * strip_;
+          add_draw<T, kind>(row + r, row + (r + kScoreTile < rows_ ? r + kScoreTile : 0),
+                            strip + static_cast<size_t>(j) * stride_, t_.components,
+                            adds_ ? row_add_ + s * rows_ + r : nullptr, col_add_ + s * width_ + j,
+                            t_.threshold, sums);
+        }
+  }
+
+  // From now on the sums are of what is away from the first draw, so that nothing cancels.
+  void start_here() {
+    T* start = sums_;
+    for (size_t tile = 0; tile < tiles_; ++tile, start += 3 * kCells<T>)
+      for (int at = 0; at < kCells<T>; ++at) {
+        start[at] = -start[kCells<T> + at];
+        start[kCells<T> + at] = 0;
+        if (kind == ScoreKind::sd) start[2 * kCells<T> + at] = 0;
+      }
+  }
+
+  void finish(int r, int j, T* mean, T* second) const {
+    const size_t tile = static_cast<size_t>(j / kStrip<T>) * (rows_ / kScoreTile) + r / kScoreTile;
+    const T* start = sums_ + 3 * kCells<T> * tile + r % kScoreTile * kStrip<T>;
+    const T *sum = start + kCells<T>, *other = sum + kCells<T>, n = static_cast<T>(t_.draws);
+    const int columns = std::min(kStrip<T>, t_.n_columns - j);
+    for (int c = 0; c < columns; ++c) mean[c] = sum[c] / n - start[c];
+    auto sd = [&](int c) {
+      const T variance = (other[c] - sum[c] * sum[c] / n) / (n - 1);
+      return n > 1 && variance > 0 ? std::sqrt(variance) : T(0);
+    };
+    if (t_.kind == ScoreKind::sd)
+      for (int c = 0; c < columns; ++c) second[c] = sd(c);
+    if (t_.kind == ScoreKind::bound)
+      for (int c = 0; c < columns; ++c) mean[c] += t_.threshold * sd(c);
+    if (t_.kind == ScoreKind::above)
+      for (int c = 0; c < columns; ++c) second[c] = other[c] / n;
+  }
+
+  const ScoreTile<T> t_;
+  const int rows_, width_, stride_;  // whole tiles, strips and vectors
+  const size_t strip_, tiles_;
+  Buffer memory_[7];
+  T *const padded_, *const strips_, *const row_add_, *const col_add_, *const sums_;
+  const T **row_, **next_row_;
+  const bool adds_;
+  int draws_ = 0, next_ = 0;  // at a time, and the time after
+};
 
 template <class T>
 void scores(const ScoreTile<T>& t, T* mean, T* second) {
-  if (t.kind == ScoreKind::mean) return score_tile<T, ScoreKind::mean>(t, mean, second);
-  if (t.kind == ScoreKind::sd) return score_tile<T, ScoreKind::sd>(t, mean, second);
-  score_tile<T, ScoreKind::above>(t, mean, second);
+  if (t.kind == ScoreKind::mean) return Scores<T, ScoreKind::mean>(t).run(mean, second);
+  if (t.kind == ScoreKind::above) return Scores<T, ScoreKind::above>(t).run(mean, second);
+  Scores<T, ScoreKind::sd>(t).run(mean, second);
 }
 
 }  // namespace psgld::PSGLD_ISA

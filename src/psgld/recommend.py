@@ -27,8 +27,8 @@ from .record import Draws
 _BLOCK = 12_000_000
 """Scores held at a time."""
 
-MEAN, SD, ABOVE = 0, 1, 2
-"""What the core adds up over the draws (`ScoreKind`)."""
+MEAN, SD, ABOVE, BOUND = 0, 1, 2, 3
+"""What the core makes of the draws (`ScoreKind`)."""
 
 
 @final
@@ -90,10 +90,13 @@ class Context:
     def scores(
         self, rows: NDArray[np.int64], kind: int, threshold: float = 0.0
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """Return the mean of μ at all columns, and by `kind` its sd or the share of draws above the threshold."""
+        """Return the mean of μ at all columns, and by `kind` its sd or the share of draws above the threshold.
+
+        Of kind BOUND: the mean plus `threshold` times the sd, and nothing else.
+        """
         dtype = np.float64 if isinstance(self.core, _core.Draws64) else np.float32
         mean = np.empty((len(rows), self.columns), dtype)
-        second = None if kind == MEAN else np.empty_like(mean)
+        second = np.empty_like(mean) if kind in (SD, ABOVE) else None
         self.core.scores(new_pool(self._work(len(rows))), rows, kind, threshold, mean, second)
         return mean, second
 
@@ -148,11 +151,7 @@ class UCB(Policy):
 
     def rank(self, context: Context, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return E[μ] + width sd(μ)."""
-        mean, sd = context.scores(rows, SD)
-        assert sd is not None
-        sd *= mean.dtype.type(self.width)
-        mean += sd
-        return mean, None
+        return context.scores(rows, BOUND, self.width)
 
     def score(self, context: Context, p: Prediction) -> Floats:
         """Return E[μ] + width sd(μ)."""
