@@ -267,6 +267,7 @@ void best(Pool& pool, const T* first, const T* second, int64_t rows, int64_t col
     heap.reserve(n + 1);
     const int32_t *next = seen + start[r], *last = seen + start[r + 1];
     for (int64_t j = 0; j < columns; ++j) {
+      if (static_cast<int64_t>(heap.size()) == n && a[j] < a[heap.front()]) continue;  // nearly all of them
       while (next != last && *next < j) ++next;
       if ((next != last && *next == j) || !allowed[j]) continue;
       if (static_cast<int64_t>(heap.size()) == n) {
