@@ -7,12 +7,14 @@ to that.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 from unittest import mock
 
 import psgld
@@ -21,7 +23,19 @@ from psgld.record import Saver
 from . import problems
 from .harness import Row, Settings, in_turns, timed
 
-_EVERY = 30.0
+_EVERY, _RATHER = 30.0, 2.3
+"""Seconds between two checkpoints, the default; and how many times as long a run takes that has at least two."""
+
+
+@final
+@dataclass(frozen=True)
+class _Added:
+    """What a store adds to a run, as a share of its time; that time; its thinning; checkpoints before the end."""
+
+    share: float
+    seconds: float
+    thin: int
+    number: int
 
 
 class _EnoughError(Exception):
@@ -62,18 +76,35 @@ def _shares(data: Any, model: psgld.FactorModel, quick: bool, folder: Path) -> t
     return [waited / wall, spent / cpu], f"{number} in {wall:.0f} s"
 
 
-def _added(data: Any, model: psgld.FactorModel, quick: bool, folder: Path) -> float:
-    """Return by how much a run that keeps a thousand draws is longer with a store than without, of its time."""
-    plan: dict[str, Any] = {"tune": 0, "draws": 50 if quick else 1000, "chains": 1, "progress": False}
+def _added(data: Any, model: psgld.FactorModel, plan: dict[str, Any], rounds: int, folder: Path) -> _Added:
+    """Measure the same run with a store and without, in turns."""
+    numbers: list[int] = []
+    thin = 0
 
     def stored() -> None:
-        psgld.sample(data, model, store=folder / f"{time.monotonic_ns()}.zarr", **plan)
+        with mock.patch.object(Saver, "save", autospec=True, side_effect=Saver.save) as save:
+            psgld.sample(data, model, store=folder / f"{time.monotonic_ns()}.zarr", **plan)
+        numbers.append(save.call_count - 1)  # the last one is the end
 
-    best = in_turns(
-        {"with": timed(stored), "without": timed(lambda: psgld.sample(data, model, **plan))},
-        1 if quick else 4,
-    )
-    return best["with"] / best["without"] - 1
+    def plain() -> None:
+        nonlocal thin
+        thin = int(psgld.sample(data, model, **plan).settings["thin"])
+
+    best = in_turns({"with": timed(stored), "without": timed(plain)}, rounds)
+    return _Added(best["with"] / best["without"] - 1, best["without"], thin, min(numbers))
+
+
+def _adding(data: Any, model: psgld.FactorModel, quick: bool, folder: Path) -> Iterator[Row]:
+    """Runs that keep as many draws in a short time and in a long one: this takes in checkpoints, that only an end."""
+    every, draws = (0.2, 50) if quick else (_EVERY, 1000)
+    plan = {"tune": 0, "draws": draws, "chains": 1, "progress": False, "checkpoint_every": every}
+    short = _added(data, model, plan, 1 if quick else 4, folder)
+    thin = math.ceil(short.thin * max(1.0, _RATHER * every / short.seconds))
+    long = _added(data, model, {**plan, "thin": thin}, 1 if quick else 2, folder)
+    note = f"{long.number} at intervals and the end, in {long.seconds:.0f} s"
+    yield Row("checkpoints, dense: added to the run, of its time", long.share, 0.03, note=note)
+    note = f"{draws} draws in {short.seconds:.1f} s"
+    yield Row("checkpoints, dense: a short run, its last write included", short.share, note=note)
 
 
 def run(settings: Settings) -> Iterator[Row]:
@@ -89,5 +120,4 @@ def run(settings: Settings) -> Iterator[Row]:
             yield Row(f"checkpoints, {name}: the chain waits, of its time", waited, 0.03, note=note)
             yield Row(f"checkpoints, {name}: processor, of the run's", cpu, 0.03)
             if name == "dense":
-                added = _added(data, model, settings.quick, Path(folder))
-                yield Row(f"checkpoints, {name}: added to the run, of its time", added, 0.03)
+                yield from _adding(data, model, settings.quick, Path(folder))

@@ -169,13 +169,11 @@ class Scores {
 
   void add_draws(const T* next_columns) {
     T* sums = sums_;
-    int tile = 0;
+    size_t tile = 0;
     for (int j = 0; j < width_; j += kStrip<T>)
       for (int r = 0; r < rows_; r += kScoreTile, ++tile, sums += 3 * kCells<T>)
         for (int s = 0; s < draws_; ++s) {
-          if (s < next_ && tile < rows_) ask_for(next_row_[s * rows_ + tile], t_.components);
-          if (s < next_ && tile < t_.n_columns)
-            ask_for(next_columns + (s * t_.columns + tile) * t_.components, t_.components);
+          if (s < next_) ask_ahead(s, next_columns + s * t_.columns * t_.components, tile);
           const T* const* row = row_ + s * rows_;
           const T* strip = strips_ + s * strip_;
           add_draw<T, kind>(row + r, row + (r + kScoreTile < rows_ ? r + kScoreTile : 0),
@@ -183,6 +181,15 @@ class Scores {
                             adds_ ? row_add_ + s * rows_ + r : nullptr, col_add_ + s * width_ + j,
                             t_.threshold, sums);
         }
+  }
+
+  // Each tile asks for its share of the rows and columns of the s-th of the next draws.
+  void ask_ahead(int s, const T* columns, size_t tile) const {
+    const T* const* rows = next_row_ + s * rows_;
+    for (size_t r = tile * rows_ / tiles_; r < (tile + 1) * rows_ / tiles_; ++r)
+      ask_for(rows[r], t_.components);
+    for (size_t c = tile * t_.n_columns / tiles_; c < (tile + 1) * t_.n_columns / tiles_; ++c)
+      ask_for(columns + c * t_.components, t_.components);
   }
 
   // From now on the sums are of what is away from the first draw, so that nothing cancels.

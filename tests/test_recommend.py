@@ -1,5 +1,7 @@
 """Recommendations are those of the draws, in labels, without what was seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -79,21 +81,29 @@ def test_blocks_of_rows_do_not_show(post, monkeypatch):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("bias", [False, True])
-def test_scores_of_large_tiles(dtype, bias):
+@pytest.mark.parametrize(("rank", "kept"), [(7, 8), (21, 1), (21, 4)])
+def test_scores_of_large_tiles(dtype, bias, rank, kept):
     """More rows and columns than a tile of the kernel has, and none a multiple of a vector."""
     from test_predict import made_up, means
 
-    d = made_up(dtype, bias, chains=1, kept=7, rows=301, cols=531, rank=7)
+    d = made_up(dtype, bias, chains=1, kept=kept, rows=301, cols=531, rank=rank)
+    d = replace(d, offset=d.offset + (rank == 21))
     context, mu = Context(d, psgld.Poisson(), held(d), 0), means(d)
+    if not bias:
+        mu += d.offset.reshape(-1, 1, 1)
     rows = np.random.default_rng(0).permutation(301)[:280]
     close = {"rtol": 1e-5 if dtype == "float32" else 1e-12}
-    for kind, second in ((0, None), (1, mu.std(0, ddof=1)[rows]), (2, (mu > 4.0).mean(0)[rows])):
+    sd = mu.std(0, ddof=1)[rows] if kept > 1 else np.zeros((280, 531))
+    for kind, second in ((0, None), (1, sd), (2, (mu > 4.0).mean(0)[rows])):
         mean, other = context.scores(rows, kind, 4.0)
         np.testing.assert_allclose(mean, mu.mean(0)[rows], **close)
         if second is None:
             assert other is None
         else:
             np.testing.assert_allclose(other, second, rtol=1e-3, atol=1e-6)
+    bound, nothing = context.scores(rows, 3, -1.5)
+    np.testing.assert_allclose(bound, mu.mean(0)[rows] - 1.5 * sd, rtol=1e-3, atol=1e-3)
+    assert nothing is None
 
 
 def test_filters(post):
@@ -171,8 +181,6 @@ def test_similar_is_the_cosine_of_the_fits(post, side):
 
 def test_similar_does_not_see_the_symmetries(post):
     """Components turned within each draw: W R and H R^-T give the same rows."""
-    from dataclasses import replace
-
     rng = np.random.default_rng(0)
     turn = rng.normal(size=(2, 40, 3, 3))
     d = post.draws
