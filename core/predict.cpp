@@ -15,8 +15,8 @@ namespace psgld {
 namespace {
 
 constexpr int64_t kPairs = 1 << 14;  // of a block
-constexpr int64_t kScoreRows = 256,
-                  kScoreColumns = 256;  // of a tile; its sums stay in the second-level cache
+// Of a tile, whose sums stay in the second-level cache. H, which is turned, is read less often than W.
+constexpr int64_t kScoreRows = 512, kScoreColumns = 128;
 
 // Runs task(i) for all i < n; threads take them as they become free. The first exception is passed on.
 template <class Task>
