@@ -293,7 +293,7 @@ class Grid {
       for (int b = 0; b < strips; ++b) {
         first_chunk[p].push_back(chunks[p].size());
         const Block<T>& k = block(b, p);
-        const int tile = k.dense ? kPanelRows : kRowTile, tiles = (k.rows + tile - 1) / tile;
+        const int tile = kPanelRows, tiles = (k.rows + tile - 1) / tile;
         auto cost = [&](int tile_number) {  // of all rows before the tile
           const int r = std::min(k.rows, tile_number * tile);
           return kRowCost * r +
@@ -395,7 +395,7 @@ class Grid {
       const Target& to = targets[k];
       const uint32_t at = to.start[outer.local[o]]++;
       to.value[at] = static_cast<T>(rows.value[q] - shift);
-      to.tile_row[at] = static_cast<uint8_t>(outer.local[o] % kRowTile);
+      to.tile_row[at] = static_cast<uint8_t>(outer.local[o] % kPanelRows);
       if (short_index)
         to.index16[at] = static_cast<uint16_t>(inner.local[n]);
       else

@@ -1,7 +1,9 @@
 // Compiled once per instruction-set level (PSGLD_ISA names it); kernels.hpp says what each function does.
 #include "kernels.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "dense_block.hpp"
@@ -32,6 +34,15 @@ void add_rows(T* sum, const T* gradient, size_t n) {
   for (size_t q = 0; q < n; q += kLanes<T>) store(sum + q, load(sum + q) + load(gradient + q));
 }
 
+// Rows [first, last) of those that a strip has: what step_rows asks memory for while it makes noise. (Asking
+// for the entries to come, or for the inner rows that they hit, as well makes it slower again.)
+template <class T>
+std::span<const T> rows_ahead(const Strip<T>& strip, int stride, int first, int last) {
+  last = std::min(last, strip.rows);
+  if (first >= last) return {};
+  return {strip.x + static_cast<size_t>(first) * stride, static_cast<size_t>(last - first) * stride};
+}
+
 template <class T>
 float* noise_buffer(const Rule<T>& rule, ThreadScratch* scratch) {
   // A row is read to the end of its last vector, past its own noise.
@@ -43,7 +54,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
                   const Strip<T>& outer, const Strip<T>& inner, int first, int last, T* partial,
                   Scratch* opaque) {
   auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
-  const int stride = rule.stride, tile = block.dense ? kPanelRows : kRowTile;
+  const int stride = rule.stride, tile = kPanelRows;
   const size_t inner_size = static_cast<size_t>(padded(inner.rows)) * stride;
   const T sign = pass == Pass::weight ? T(1) : T(-1);
   double squares = 0;
@@ -77,8 +88,6 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       if (block.entries > 0 && !(likelihood.zeros && pass == Pass::weight))
         squares += sparse_rows(block, likelihood, pass, stride, x, inner.x, r, r + n, gradient, partial);
     }
-    if (!block.dense)
-      prefetch_tile(x + static_cast<size_t>(n) * stride, std::min(last - r - n, tile) * stride);
     if (likelihood.zeros) {
       zero_add(likelihood, x, n, stride, outer_zeros);
       zero_apply(likelihood, x, n, stride, inner_zeros, sign, gradient);
@@ -87,7 +96,8 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       if (coupling) couple(coupling, stride, x, padded(n), gradient);
       for (int s = 0; s < n; s += kRowTile)
         step_rows(rule, outer, r + s, n - s < kRowTile ? n - s : kRowTile,
-                  gradient + static_cast<size_t>(s) * stride, scratch->pattern, noise);
+                  gradient + static_cast<size_t>(s) * stride, scratch->pattern, noise,
+                  rows_ahead(outer, stride, r + s + tile, r + s + tile + kRowTile));
     } else {
       add_rows(outer.sum + static_cast<size_t>(r) * stride, gradient, static_cast<size_t>(n) * stride);
     }
@@ -118,7 +128,8 @@ void inner_rows(const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
   float* noise = noise_buffer(rule, scratch);
   for (int r = 0; r < inner.rows; r += kRowTile)
     step_rows(rule, inner, r, inner.rows - r < kRowTile ? inner.rows - r : kRowTile,
-              total + static_cast<size_t>(r) * stride, scratch->pattern, noise);
+              total + static_cast<size_t>(r) * stride, scratch->pattern, noise,
+              rows_ahead(inner, stride, r + kRowTile, r + 2 * kRowTile));
 }
 
 template <class T>

@@ -12,8 +12,8 @@
 namespace psgld {
 
 constexpr int kRowTile = 16;        // strips are padded to a multiple of this many rows
-constexpr int kPanelRows = 32;      // dense blocks are worked through in panels of this size,
-constexpr int kPanelColumns = 128;  // so that the scores of a panel stay in the first-level cache
+constexpr int kPanelRows = 32;      // blocks are worked through in panels of this many rows,
+constexpr int kPanelColumns = 128;  // and dense ones of this size, so that their scores stay in the first cache
 constexpr int kBatch = 64;          // sparse entries worked on together
 constexpr int kKernelRun = 128;     // log likelihoods summed by themselves, whoever does it
 constexpr int kTilePairs = 16;      // pairs whose draws are sorted side by side
@@ -46,7 +46,7 @@ struct Block {
   const uint32_t* start = nullptr;  // rows + 1
   const uint16_t* index16 = nullptr;
   const uint32_t* index32 = nullptr;
-  const uint8_t* tile_row = nullptr;  // of each entry: its row within the tile of kRowTile
+  const uint8_t* tile_row = nullptr;  // of each entry: its row within the panel
   const T* value = nullptr;
 };
 

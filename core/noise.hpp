@@ -55,9 +55,15 @@ inline void normals(VecU x, VecU y, float* out, std::integer_sequence<int, I...>
   store(out + L, shuffle(z0, z1, std::integer_sequence<int, (I / 2 + I % 2 * L + L / 2)...>{}));
 }
 
-// Noise of kNoiseRows rows with original indices `ids`, row r at out + 4 * quartets * r.
+struct Nothing {
+  void operator()() const {}
+};
+
+// Noise of kNoiseRows rows with original indices `ids`, row r at out + 4 * quartets * r. `meanwhile` is
+// called twice a quartet.
+template <class Meanwhile = Nothing>
 inline void noise_rows(const NoisePattern& pattern, const uint32_t* ids, uint32_t factor, uint64_t t,
-                       const ArsKeys& keys, float* out) {
+                       const ArsKeys& keys, float* out, Meanwhile&& meanwhile = {}) {
   constexpr int L = kLanes<uint32_t>;
   const VecU rows = load_unaligned(ids);
   VecU rest = keys.round[0];
@@ -77,8 +83,10 @@ inline void noise_rows(const NoisePattern& pattern, const uint32_t* ids, uint32_
       words[v] = permute_to_fourths(rows, load(pattern.row + at)) ^ load(pattern.part + at) ^ rest;
     }
     pattern.rounds(words, n, keys);
-    for (int v = 0; v < n; v += 2)
+    for (int v = 0; v < n; v += 2) {
+      meanwhile();
       normals(words[v], words[v + 1], out + L * (m + v), std::make_integer_sequence<int, L>{});
+    }
   }
 }
 

@@ -93,14 +93,6 @@ inline double sparse_batch(const Block<T>& block, const Index* index, const Like
   return squares;
 }
 
-// Asks for the next tile while there is still noise to draw for this one: a large factor comes from memory.
-// (Asking for the inner rows or the entries to come as well makes it slower again.)
-template <class T>
-inline void prefetch_tile(const T* tile, int size) {
-  constexpr int line = 64 / static_cast<int>(sizeof(T));
-  for (int k = 0; k < size; k += line) __builtin_prefetch(tile + k, 1);
-}
-
 // The rows [first, last) of a block, at most one tile; their gradients are zeroed by the caller.
 template <class T>
 inline double sparse_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass pass, int stride,

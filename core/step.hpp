@@ -25,9 +25,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "kernels.hpp"
 #include "noise.hpp"
+#include "prefetch.hpp"
 
 namespace psgld::PSGLD_ISA {
 
@@ -138,18 +140,26 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
   }
 }
 
-// Rows [first, first + n), n <= kRowTile.
+// Rows [first, first + n), n <= kRowTile; the `next` ones are fetched from memory meanwhile.
 template <class T>
 inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
-                      NoisePattern& pattern, float* noise) {
+                      NoisePattern& pattern, float* noise, std::span<const T> next) {
   const int quartets = (rule.components + 3) / 4;
+  Prefetch<T> ahead(next, 2 * kRowTile / kNoiseRows * quartets);
+  auto make_noise = [&](auto&& meanwhile) {
+    const ArsKeys keys(rule.key);
+    for (int r = 0; r < n; r += kNoiseRows)
+      noise_rows(pattern, strip.ids + first + r, rule.tag, rule.iteration, keys, noise + 4 * quartets * r,
+                 meanwhile);
+  };
   pattern.prepare(quartets);
   if (rule.temperature == 0) {
     std::memset(noise, 0, sizeof(float) * 4 * quartets * kRowTile);
+    ahead.rest();
+  } else if (next.empty()) {
+    make_noise(Nothing{});
   } else {
-    const ArsKeys keys(rule.key);
-    for (int r = 0; r < n; r += kNoiseRows)
-      noise_rows(pattern, strip.ids + first + r, rule.tag, rule.iteration, keys, noise + 4 * quartets * r);
+    make_noise([&] { ahead.turn(); });
   }
   auto go = [&]<Metric metric, bool inverse>() {
     rule.momentum != 0 ? move_rows<T, metric, inverse, true>(rule, strip, first, n, gradient, noise)

@@ -86,7 +86,7 @@ inline Block<T> subsample_rows(const Block<T>& block, bool cells, int first, int
       start[++row] = static_cast<uint32_t>(d);
       row_end = before(row + 1);
     }
-    tile_row[d] = static_cast<uint8_t>(row % kRowTile);
+    tile_row[d] = static_cast<uint8_t>(row % kPanelRows);
     if (!by_cell) {
       index[d] = stored_index(static_cast<uint32_t>(entry));
       value[d] = block.value[entry];

@@ -21,7 +21,7 @@ from ..errors import DataError
 from ..partition import Strips
 from ..shards import Shards
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 def mapped_grid(
