@@ -6,6 +6,7 @@ Rank 0 writes to OUT what `test_mpi.py` compares. Not a test by itself.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from unittest import mock
 
@@ -272,6 +273,36 @@ STORED = {"dense": {}, "ratings": {"store_dtype": "float16"}, "wide": {}, "hops"
 """Cases that are drawn into stores, and what is asked for besides."""
 
 
+SHARDED = {  # data, model; the columns of "wide" are the outer side, so that entries go from rank to rank
+    "tall": lambda: (ratings(150, 100), FactorModel(4, "gaussian", bias=True)),
+    "wide": lambda: (ratings(100, 170), FactorModel(4, "gaussian")),
+    "zeros": lambda: (coo(counts(70, 120, 0.2), "zero"), FactorModel(3, "poisson")),
+    "gamma": lambda: (coo(counts(90, 60, 0.5)), FactorModel(3, "gamma")),
+}
+
+
+def draw_sharded(case, folder, engine):
+    plan = {"draws": 3, "tune": 9, "thin": 5, "chains": 2, "seed": 5, "progress": False}
+    data = psgld.Shards.open(f"{folder}/{case}.shards")
+    return psgld.sample(data, SHARDED[case]()[1], engine=engine, track=([0, 3, 7], [1, 0, 9]), **plan)
+
+
+def sharded(out):
+    """Draw from shards, and write which strips this rank opened."""
+    engine, opened = psgld.MPI(1), set()
+
+    def see(event, details):
+        if event == "open":
+            found = re.search(r"/(?:indices|values)/c/(\d+)/", str(details[0]))
+            opened.update([int(found[1])] if found else [])
+
+    sys.addaudithook(see)
+    for case in SHARDED:
+        opened.clear()
+        post = draw_sharded(case, out, engine)
+        np.savez(f"{out}/{case}-{engine.rank}.npz", opened=sorted(opened), **record(post))
+
+
 def interrupted(out):
     """Be interrupted on one rank: all stop, and keep the same draws."""
     import signal
@@ -295,6 +326,7 @@ COMMANDS = {
     "fail": fail,
     "interrupted": interrupted,
     "stores": stores,
+    "sharded": sharded,
 }
 
 if __name__ == "__main__":

@@ -14,7 +14,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import killing, killing_ranks
-from mpi_case import BLOCKS, CASES, STORED, chain_of, draw, record, small_chunks, soon
+from mpi_case import (
+    BLOCKS,
+    CASES,
+    SHARDED,
+    STORED,
+    chain_of,
+    draw,
+    draw_sharded,
+    record,
+    small_chunks,
+    soon,
+)  # fmt: skip
 
 import psgld
 from psgld import Threads
@@ -140,6 +151,23 @@ def test_same_bits_as_threads(ranks, blocks, cases, threads, tmp_path):
 
 def test_every_case_is_compared():
     assert set(",".join(cases for _, _, cases, _ in RUNS).split(",")) == set(CASES)
+
+
+@needs_mpi
+@pytest.mark.parametrize(("ranks", "blocks"), [(2, 4), (3, 7)])
+def test_a_rank_reads_only_its_own_strips(ranks, blocks, tmp_path):
+    for case, make in SHARDED.items():
+        psgld.shard(make()[0], tmp_path / f"{case}.shards", blocks, absent=make()[0].absent)
+    mpiexec(ranks, "sharded", tmp_path)
+    for case in SHARDED:
+        expected = record(draw_sharded(case, tmp_path, Threads(2)))
+        for rank in range(ranks):
+            with np.load(tmp_path / f"{case}-{rank}.npz") as found:
+                own = range(blocks * rank // ranks, blocks * (rank + 1) // ranks)
+                assert found["opened"].tolist() == list(own), (case, rank)
+                for name in expected:
+                    if rank == 0 or name not in ("draws/W", "draws/H", "draws/row_bias", "draws/col_bias"):
+                        np.testing.assert_array_equal(found[name], expected[name], err_msg=f"{case} {name}")
 
 
 @needs_mpi

@@ -42,11 +42,18 @@ class Seen:
 
     @classmethod
     def of(cls, data: Observations) -> Seen | None:
-        """Return the entries of the data; None if every cell was observed and stored."""
-        data = data.before_filling or data
-        if data.stored == data.shape[0] * data.shape[1]:
+        """Return the entries of the data; None if every cell was observed and stored, or another rank has them."""
+        if cls.number(data) is None:
             return None
-        return cls(data.indptr, data.indices, data.absent)
+        data = data.before_filling or data
+        indices = data.indices
+        return None if len(indices) < data.stored else cls(data.indptr, indices, data.absent)
+
+    @staticmethod
+    def number(data: Observations) -> int | None:
+        """Return how many entries there are; None if every cell was observed and stored."""
+        data = data.before_filling or data
+        return None if data.stored == data.shape[0] * data.shape[1] else data.stored
 
     @classmethod
     def checked(

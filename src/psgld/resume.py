@@ -34,16 +34,24 @@ def open_saver(
     Of several ranks the first makes or opens the store, and the others write to it, too.
     """
     where = Path(path)
+    there = bool(engine.agree(float(where.exists())))
+    seen = None if there else Seen.of(work.setup.data)  # of shards, all ranks have a part of them
     if engine.rank > 0:
         engine.agree(0.0)  # rank 0 has opened it
         return Saver(Store.open(where), every, engine)
-    saver = _first_saver(where, work, keys, resume, every, engine)
+    saver = _first_saver(where, work, keys, seen, resume, every, engine)
     engine.agree(0.0)
     return saver
 
 
 def _first_saver(
-    where: Path, work: Work, keys: list[int], resume: bool, every: float, engine: Engine
+    where: Path,
+    work: Work,
+    keys: list[int],
+    seen: Seen | None,
+    resume: bool,
+    every: float,
+    engine: Engine,
 ) -> Saver:
     header, identity = _header(work, keys), _run_identity(work, keys)
     if where.exists() and not resume:
@@ -55,19 +63,19 @@ def _first_saver(
             store = _reopen(where, identity, work.plan.draws)
         else:
             _check_room(where, header, work)
-            store = _new(where, {**header, "run": identity}, work)
+            store = _new(where, {**header, "run": identity}, work, seen)
     except OSError as error:
         raise cannot_write(where, error) from error
     return Saver(store, every, engine)
 
 
-def _new(path: Path, header: dict[str, Any], work: Work) -> Store:
+def _new(path: Path, header: dict[str, Any], work: Work, seen: Seen | None) -> Store:
     """Make an empty store."""
     data = work.setup.data
     known: dict[str, NDArray[Any]] = {}
     if work.pairs is not None:
         known |= {f"{TRACKED}/{name}": a for name, a in zip(("rows", "cols"), work.pairs, strict=True)}
-    if (seen := Seen.of(data)) is not None:
+    if seen is not None:
         known |= {f"{SEEN}/indptr": seen.indptr, f"{SEEN}/indices": seen.indices}
     store = Store.create(path, header, {"row": data.row_labels, "column": data.col_labels}, known)
     store.lock()
@@ -152,12 +160,11 @@ def _header(work: Work, keys: list[int]) -> dict[str, Any]:
     setup, plan, room = work.setup, work.plan, work.room
     dtype = (work.precision or str(room.W.dtype)) if room.W.shape[1] else None
     pairs = 0 if work.pairs is None else len(work.pairs[0])
-    data, seen = setup.data, Seen.of(setup.data)
-    entries = None if seen is None else len(seen.indices)
+    data = setup.data
     return {
         "model": setup.model.to_dict(),
         "shape": list(data.shape),
-        "layout": Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype, entries).to_dict(),
+        "layout": Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype, Seen.number(data)).to_dict(),
         "absent": data.absent,
         "labels": [d for d, x in (("row", data.row_labels), ("column", data.col_labels)) if x is not None],
         "settings": describe(setup, plan, keys, len(work.probes.values)),

@@ -23,7 +23,7 @@ from .resume import check_options, keys_in, open_saver, strips_in
 from .run import Plan
 from .samplers import Planned, Sampler, as_sampler
 from .start import Start
-from .together import alike, for_ranks, together
+from .together import alike, for_ranks, own_strips, together
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -113,13 +113,13 @@ def sample(
     Matrix Factorisation Models. 2015.
     """
     check_options(store, resume, checkpoint_every, store_dtype)
-    data = observations(V)
+    engine = Threads() if engine is None else engine
+    _check_kinds(engine, progress)
+    data = own_strips(observations(V), engine)
     if not (start is None or isinstance(start, Posterior)):
         raise SamplingError(f"start must be a Posterior, got {start!r}")
     model = _model(start.model if model is None and start is not None else model, rank, data)
     chosen = as_sampler(sampler)
-    engine = Threads() if engine is None else engine
-    _check_kinds(engine, progress)
     data = _ready(data, model, chosen.dtype)
     sampler = for_ranks(chosen, data, engine, strips_in(store) if resume else None)
     plan = _plan(draws, tune, thin, *_usual(sampler, data))
@@ -129,12 +129,12 @@ def sample(
 
     place: Any = engine  # one that this sampler runs on: `for_ranks` has seen to it
     setup = sampler.prepare(data, model, place, plan.tune)
-    probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
     keys = _keys(seed, chains)
     if store is not None and seed is None and resume and Path(store).exists():
         keys = keys_in(store)
     if isinstance(engine, MPI):
         keys = alike(engine, setup, plan, keys, pairs, seed is None)
+    probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
     precision = None if store_dtype == sampler.dtype else store_dtype
     begin = None if start is None else Start.of(start, data, model)
     work = Work(setup, plan, room, pairs, probes, begin, precision=precision)
@@ -202,8 +202,11 @@ def _model(model: FactorModel | None, rank: int | None, data: Observations) -> F
 def _ready(data: Observations, model: FactorModel, dtype: str) -> Observations:
     """Check the values, and settle what absent entries mean."""
     beta = model.likelihood.beta
-    for values in data.value_parts():
-        model.check_values(values)
+    try:
+        model.check_values([data.min(), data.max()])  # of shards these are known without reading them
+    except DataError:
+        for values in data.value_parts():
+            model.check_values(values)  # says how many
     _check_range(data, dtype)
     if (
         data.is_sparse

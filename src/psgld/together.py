@@ -16,7 +16,7 @@ from .engines import MPI, Engine
 from .errors import SamplingError
 from .run import Plan
 from .samplers import DSGD, DSGLD, PSGLD, Sampler
-from .shards import Shards
+from .shards import Shards, Share
 from .step_size import tabulate
 
 _P = ParamSpec("_P")
@@ -60,6 +60,15 @@ def for_ranks(sampler: Sampler, data: Observations, engine: Engine, strips: int 
     if sampler.blocks is None and sampler.cycle(data) < engine.ranks:
         return replace(sampler, blocks=engine.ranks)
     return sampler
+
+
+def own_strips(data: Observations, engine: Engine) -> Observations:
+    """Return shards of which each rank reads its own strips only; anything else as it is."""
+    if not (isinstance(data, Shards) and isinstance(engine, MPI)):
+        return data
+    engine.check_same({"the shards": data.fingerprint()})
+    strips = [range(*engine.own(data.blocks, rank)) for rank in range(engine.ranks)]
+    return data.shared(Share(strips, engine.rank, engine.total, engine.exchange))
 
 
 def alike(engine: MPI, setup: Any, plan: Plan, keys: list[int], pairs: Any, random: bool) -> list[int]:

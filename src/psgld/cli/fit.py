@@ -131,12 +131,13 @@ def run(args: Namespace) -> int:
 
 def _run(args: Namespace, engine: Engine) -> int:
     from ..sample import sample
+    from ..together import own_strips
 
     store = _store(args)
     if engine.rank == 0:
         check_writable(args.output, store=bool(store))
     sampler = _sampler(args)
-    data = _read(args)
+    data = own_strips(_read(args), engine)
     model = _model(args, data)
     numbers = args.chains * args.draws * sum(data.shape) * model.components
     if not store and engine.rank == 0:

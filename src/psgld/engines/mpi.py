@@ -11,8 +11,9 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
@@ -21,7 +22,9 @@ from numpy.typing import NDArray
 from .. import _core
 from ..data import Observations
 from ..errors import ModelError, SamplingError
+from ..labels import Csr
 from ..partition import Strips
+from ..shards import Shards
 from . import ranks
 from .hopping import HoppingChain
 from .ring import Move, Ring
@@ -138,7 +141,9 @@ class MPI:
             )
         if hopping:
             return self._one_by_one(lambda: whole_grid(data, rows, cols, shift, dtype, hopping))
-        own = Ring(blocks, self.ranks, swapped).own(self.rank)
+        own = self.own(blocks, self.rank)
+        if isinstance(data, Shards):
+            data = self._own_entries(data, cols if swapped else None)
         core = core_grid(data, rows, cols, shift, dtype, own)
         if not zeros:
             core.set_inner_counts(ranks.total(core.inner_counts()))
@@ -154,6 +159,41 @@ class MPI:
         """Place two factors of zeros on the ranks."""
         make = HoppingChain if grid.hopping else MpiChain
         return make(grid, components, family, beta, floor, self)
+
+    def own(self, strips: int, rank: int) -> tuple[int, int]:
+        """Return the first of the strips that a rank keeps, and reads, and the one behind its last."""
+        return Ring(strips, self.ranks, swapped=False).own(rank)
+
+    def total(self, table: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of a table over the ranks."""
+        return ranks.total(table)
+
+    def exchange(self, parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Give every rank its part, and return what each has for this one."""
+        return ranks.exchange(parts)
+
+    def _own_entries(self, shards: Shards, cols: Strips | None) -> Observations:
+        """Read the row strips of this rank; if it keeps columns, send their entries to whom they belong."""
+        mine = shards.load(range(*self.own(shards.blocks, self.rank)))
+        if cols is None:
+            return mine
+        ends = [self.own(shards.blocks, rank)[1] for rank in range(self.ranks)]
+        keeper = np.empty(shards.shape[1], np.int64)
+        keeper[cols.order] = np.searchsorted(cols.bounds[ends], np.arange(shards.shape[1]), side="right")
+        to = keeper[mine.indices]
+        order = np.argsort(to, kind="stable")
+        bounds = np.searchsorted(to[order], np.arange(self.ranks + 1))
+        rows = np.repeat(np.arange(shards.shape[0], dtype=np.int32), np.diff(mine.indptr))
+        found = [
+            np.concatenate(ranks.exchange([sent[a:b] for a, b in pairwise(bounds)]))
+            for sent in (rows[order], mine.indices[order], mine.values[order])
+        ]
+        order = np.argsort(found[0], kind="stable")  # the entries of a row come from one rank, in order
+        counts = np.bincount(found[0], minlength=shards.shape[0])
+        csr = Csr(
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), found[1][order], found[2][order]
+        )
+        return replace(mine, csr=csr, stored=len(order))
 
     def _one_by_one(self, make: Callable[[], Grid]) -> Grid:
         """Return what every rank makes in its turn: blocks in a file are written by the first that wants them."""

@@ -130,29 +130,36 @@ class Delivery:
     """Rows that are scattered over the ranks, to where they are wanted: rank r wants bounds[r] … bounds[r + 1] - 1."""
 
     def __init__(self, rows: NDArray[np.int64], bounds: NDArray[np.int64]) -> None:
-        comm = self._comm = world()
         ends = np.searchsorted(rows, bounds)  # rows are in order
         self._parts = [slice(int(a), int(b)) for a, b in pairwise(ends)]
-        counts = np.zeros((comm.Get_size(), comm.Get_size()), np.int64)
-        counts[comm.Get_rank()] = np.diff(ends)
-        self._rows = [np.empty(n, np.int64) for n in total(counts)[:, comm.Get_rank()]]
-        self._exchange(self._rows, [np.ascontiguousarray(rows[part]) for part in self._parts])
+        self._rows = exchange([np.ascontiguousarray(rows[part]) for part in self._parts])
 
     def __call__(self, values: NDArray[Any], out: NDArray[Any]) -> int:
         """Put the rows that are wanted here into their places of `out`; return the bytes sent."""
         found = [np.empty((len(rows), *values.shape[1:]), values.dtype) for rows in self._rows]
         sent = [values[part] for part in self._parts]
-        self._exchange(found, sent)
+        _swap(found, sent)
         for rows, part in zip(self._rows, found, strict=True):
             out[rows] = part
-        return sum(a.nbytes for rank, a in enumerate(sent) if rank != self._comm.Get_rank())
+        return sum(a.nbytes for rank, a in enumerate(sent) if rank != world().Get_rank())
 
-    def _exchange(self, receive: list[NDArray[Any]], send: list[NDArray[Any]]) -> None:
-        here = self._comm.Get_rank()
-        receive[here][:] = send[here]
-        others = [rank for rank in range(self._comm.Get_size()) if rank != here]
-        requests = [self._comm.Irecv(receive[rank], rank) for rank in others if receive[rank].size]
-        wait(requests + [self._comm.Isend(send[rank], rank) for rank in others if send[rank].size])
+
+def exchange(parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Give every rank its part, a 1-D array, and return what each has for this one."""
+    here, sizes = world().Get_rank(), np.zeros((len(parts), len(parts)), np.int64)
+    sizes[here] = [len(part) for part in parts]
+    received = [np.empty(n, parts[0].dtype) for n in total(sizes)[:, here]]
+    _swap(received, parts)
+    return received
+
+
+def _swap(receive: list[NDArray[Any]], send: list[NDArray[Any]]) -> None:
+    comm = world()
+    here = comm.Get_rank()
+    receive[here][:] = send[here]
+    others = [rank for rank in range(comm.Get_size()) if rank != here]
+    requests = [comm.Irecv(receive[rank], rank) for rank in others if receive[rank].size]
+    wait(requests + [comm.Isend(send[rank], rank) for rank in others if send[rank].size])
 
 
 def collect(array: NDArray[Any], bounds: NDArray[np.int64]) -> None:

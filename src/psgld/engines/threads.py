@@ -92,9 +92,7 @@ def core_grid(
     sides = (first, len(outer.order), order, bounds - bounds[0], inner.order, inner.bounds)
     make = _core.Grid32 if dtype == np.float32 else _core.Grid64
     if isinstance(data, Shards):
-        if own is None:
-            return mapped_grid(data, rows, cols, shift, dtype, swapped)
-        data = data.load(None if swapped else range(first, last))  # row strips are all that a rank needs
+        return mapped_grid(data, rows, cols, shift, dtype, swapped)
     if data.csr is None:
         return make(np.ascontiguousarray(data.dense), swapped, shift, *sides)
     indptr, indices, values = data.csr

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any, NamedTuple, final
@@ -16,6 +16,24 @@ from ..errors import DataError
 from ..labels import Csr, FloatArray, IntArray
 from ..partition import Assigned
 from .store import FORMAT, PARTS, VERSION, open_group, read, read_labels
+
+
+class Share(NamedTuple):
+    """Who reads what, where several processes read the shards together, and how they tell each other."""
+
+    strips: list[range]
+    """Of each process."""
+    here: int
+    """The number of this one."""
+    total: Callable[[NDArray[Any]], NDArray[Any]]
+    """Adds up an array over the processes."""
+    exchange: Callable[[list[NDArray[Any]]], list[NDArray[Any]]]
+    """Gives every process its part, and returns what each has for this one."""
+
+    @property
+    def own(self) -> range:
+        """The strips that this process reads."""
+        return self.strips[self.here]
 
 
 class Strip(NamedTuple):
@@ -47,6 +65,7 @@ class Shards(Observations):
     path: Any = None
     group: Any = field(default=None)
     manifest: dict[str, Any] = field(default_factory=dict)
+    share: Share | None = None
 
     @classmethod
     def open(cls, path: str | PathLike[str] | Any) -> Shards:
@@ -118,6 +137,13 @@ class Shards(Observations):
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._array("row_counts")[rows])])
         return Strip(rows, indptr, indices, values)
 
+    def shared(self, share: Share) -> Shards:
+        """Return the shards as one of several processes sees them, each of which reads its own strips.
+
+        All of them have to ask for `entries`, `sample_entries` and `indices` at once.
+        """
+        return replace(self, share=share)
+
     def verify(self) -> None:
         """Read all strips, and refuse them if a checksum is wrong."""
         for b in range(self.blocks):
@@ -163,8 +189,17 @@ class Shards(Observations):
 
     @property
     def indices(self) -> NDArray[np.int32]:
-        """The columns of the stored entries: all of them, in memory."""
-        return self.load().indices
+        """The columns of the stored entries: all of them, in memory; of several processes, in that of the first."""
+        if self.share is None:
+            return self.load().indices
+        mine = self.load(self.share.own).indices
+        parts = self.share.exchange([mine, *(mine[:0] for _ in self.share.strips[1:])])
+        if self.share.here > 0:
+            return mine[:0]
+        columns, strips = np.empty(self.stored, np.int32), self._array("row_strips")
+        for part, strips_of_part in zip(parts, self.share.strips, strict=True):
+            columns[np.repeat(np.isin(strips, strips_of_part), self.row_counts_stored())] = part
+        return columns
 
     @property
     def values(self) -> FloatArray:
@@ -207,28 +242,34 @@ class Shards(Observations):
             )
         indptr = self.indptr
         rows = np.searchsorted(indptr, index, side="right") - 1
-        cols, values = np.empty(len(index), np.int64), np.empty(len(index), self.manifest["dtype"])
-        strips = self._array("row_strips")[rows]
-        for b in np.unique(strips).tolist():
-            mine = np.flatnonzero(strips == b)
-            strip = self.strip(b)
+        cols, values = np.zeros(len(index), np.int64), np.zeros(len(index), self.manifest["dtype"])
+        for mine, strip in self._strips_of(rows):
             at = strip.indptr[np.searchsorted(strip.rows, rows[mine])] + index[mine] - indptr[rows[mine]]
             cols[mine], values[mine] = strip.indices[at], strip.values[at]
-        return rows, cols, values
+        return rows, self._total(cols), self._total(values)
 
     def _sampled_cells(self, chosen: IntArray) -> Entries:
         """Return cells of V, of which those that are not stored are zeros."""
         rows, cols = np.divmod(chosen, self.shape[1])
         values = np.zeros(len(chosen), self.manifest["dtype"])
-        strips = self._array("row_strips")[rows]
-        for b in np.unique(strips).tolist():
-            mine, strip = np.flatnonzero(strips == b), self.strip(b)
+        for mine, strip in self._strips_of(rows):
             if len(strip.values) == 0:
                 continue
             cells = np.repeat(strip.rows, np.diff(strip.indptr)) * self.shape[1] + strip.indices
             at = np.minimum(np.searchsorted(cells, chosen[mine]), len(cells) - 1)
             values[mine] = np.where(cells[at] == chosen[mine], strip.values[at], 0)
-        return rows, cols, values
+        return rows, cols, self._total(values)
+
+    def _strips_of(self, rows: IntArray) -> Iterator[tuple[IntArray, Strip]]:
+        """Read the strips that hold the rows, but those of other processes; say which of the rows each holds."""
+        strips = self._array("row_strips")[rows]
+        for b in np.unique(strips).tolist():
+            if self.share is None or b in self.share.own:
+                yield np.flatnonzero(strips == b), self.strip(b)
+
+    def _total(self, found: NDArray[Any]) -> NDArray[Any]:
+        """Return what all processes have found, each zeros but for its own strips."""
+        return found if self.share is None else self.share.total(found)
 
     def fingerprint(self) -> str:
         """Return a SHA-256 of the manifest, which holds the checksums of all strips."""
