@@ -34,12 +34,14 @@ void add_rows(T* sum, const T* gradient, size_t n) {
   for (size_t q = 0; q < n; q += kLanes<T>) store(sum + q, load(sum + q) + load(gradient + q));
 }
 
-// Rows [first, last) of those that a strip has: what step_rows asks memory for while it makes noise. (Asking
-// for the entries to come, or for the inner rows that they hit, as well makes it slower again.)
+// Rows [first, last) of those that a strip has: what step_rows asks memory for while it makes noise. Short
+// strips are in cache. (Asking for the entries to come, or for the inner rows that they hit, as well makes it
+// slower again.)
 template <class T>
 std::span<const T> rows_ahead(const Strip<T>& strip, int stride, int first, int last) {
+  constexpr size_t kShort = (size_t{1} << 17) / sizeof(T);
   last = std::min(last, strip.rows);
-  if (first >= last) return {};
+  if (first >= last || static_cast<size_t>(strip.rows) * stride < kShort) return {};
   return {strip.x + static_cast<size_t>(first) * stride, static_cast<size_t>(last - first) * stride};
 }
 

@@ -13,7 +13,7 @@ namespace psgld {
 
 constexpr int kRowTile = 16;        // strips are padded to a multiple of this many rows
 constexpr int kPanelRows = 32;      // blocks are worked through in panels of this many rows,
-constexpr int kPanelColumns = 128;  // and dense ones of this size, so that their scores stay in the first cache
+constexpr int kPanelColumns = 128;  // dense ones of this size: their scores stay in the first cache
 constexpr int kBatch = 64;          // sparse entries worked on together
 constexpr int kKernelRun = 128;     // log likelihoods summed by themselves, whoever does it
 constexpr int kTilePairs = 16;      // pairs whose draws are sorted side by side
