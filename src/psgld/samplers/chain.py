@@ -132,8 +132,10 @@ def scale_of(data: Observations, model: FactorModel) -> tuple[float, Moments, Hy
     # A Gaussian model with an offset sees data centred at it, which float32 resolves better; BPMF centres them too.
     shift = data.mean() if model.centred and data.absent != "zero" else 0.0
     moments = Moments(data.mean() - shift, data.variance(), data.size)
-    start_phi = model.likelihood.start_phi(data.sample_entries(100_000)[2] - shift)
-    return shift, moments, hyperparameters.start(model, moments, start_phi)
+    phi = model.likelihood.phi
+    if phi is None:
+        phi = model.likelihood.start_phi(data.sample_entries(100_000)[2] - shift)
+    return shift, moments, hyperparameters.start(model, moments, phi)
 
 
 class Chain(ABC):
