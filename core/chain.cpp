@@ -76,23 +76,11 @@ Strip<T> Chain<T>::strip(const Side<T>& side, const Factor<T>& f, int number) co
       row(f.inverse_root), row(f.sum)};
 }
 
-// Asks for the beginning of a dense block while the one before it is worked on: a block is a stretch of its
-// own in memory, and the processor takes as long as a small one lasts to see where it leads.
-template <class T>
-static void ask_for(const Block<T>& block) {
-  constexpr size_t line = 64 / sizeof(T), most = 64 * line;
-  if (!block.dense) return;
-  const size_t size = std::min(most, static_cast<size_t>(block.rows) * block.leading);
-  for (size_t at = 0; at < size; at += line) __builtin_prefetch(block.dense + at);
-}
-
 template <class T>
 void Chain<T>::work(const Iteration& now, size_t number, Worker& worker) {
   const Chunk& chunk = grid.chunks[now.part][number];
   const int b = chunk.outer_strip, c = grid.inner_strip(b, now.part);
   const Strip<T> rows = strip(grid.outer, outer, b), columns = strip(grid.inner, inner, c);
-  if (number + 1 < grid.chunks[now.part].size())
-    ask_for(grid.block(grid.chunks[now.part][number + 1].outer_strip, now.part));
 
   // The chunks of a block each collect a partial inner gradient. Sets of them are few and reused, to stay in
   // cache.
