@@ -23,12 +23,14 @@ struct ArsKeys {
   static constexpr int kRounds = 7;
   VecU round[kRounds + 1];
   explicit ArsKeys(uint64_t key) {
-    uint64_t low = key, high = 0;
+    VecU64 now{}, more{};
+    for (int l = 0; l < kLanes<uint64_t>; l += 2) {
+      now[l] = key;
+      more[l] = 0x9E3779B97F4A7C15u, more[l + 1] = 0xBB67AE8584CAA73Bu;
+    }
     for (auto& k : round) {
-      k = (VecU)(VecU64{} + low);
-      for (int l = 1; l < kLanes<uint64_t>; l += 2) reinterpret_cast<uint64_t*>(&k)[l] = high;
-      low += 0x9E3779B97F4A7C15u;
-      high += 0xBB67AE8584CAA73Bu;
+      k = (VecU)now;
+      now += more;
     }
   }
 };
