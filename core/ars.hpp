@@ -1,5 +1,5 @@
 // ARS-7 (Salmon et al. 2011): four words from a counter of four and a key, by seven rounds of AES whose keys
-// are an arithmetic sequence. Processors have an instruction for a round, so it costs a third of Philox.
+// are an arithmetic sequence. Processors have an instruction for a round, so it is faster than Philox.
 // Those with VAES do as many blocks at once as a vector holds.
 #pragma once
 

@@ -20,7 +20,7 @@ def test_prints_rows(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     printed = capsys.readouterr().out.splitlines()[1:]
     assert printed
     for row in printed:
-        least = -1.0 if "added" in row else 0.0  # what is added may be less than the noise
+        least = -1.0 if "added" in row else 0.0  # a ratio minus 1
         assert len(row) > 60 and (float(row[59:69]) >= least or "not measured" in row)
 
 

@@ -106,7 +106,7 @@ def test_rows_from_one_entry_to_a_hundred_thousand():
         ("gaussian", rng.normal(3.0, 1.0, len(rows))),
     ):
         data = psgld.Observations.from_coo(rows, cols, values.astype(float), absent="unobserved")
-        post = fit(data, psgld.FactorModel(2, name, bias=name == "gaussian"), draws=20, chains=1, tune=300)
+        post = fit(data, psgld.FactorModel(2, name, bias=name == "gaussian"), draws=50, chains=1, tune=600)
         assert post.predict(np.zeros(200, int), np.arange(200)).mean.mean() == pytest.approx(3.0, abs=0.4)
 
 

@@ -12,7 +12,6 @@ import pytest
 import psgld
 from psgld import plan
 from psgld.cli import main
-from psgld.engines.threads import available_cores
 from psgld.plan import Machine, Size, forecast
 
 MOVIELENS = Size(71_567, 10_681, 10_000_000, 50)
@@ -188,19 +187,17 @@ def test_shard_command(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_the_model_is_near_what_is_measured():
-    """A factor of two either way, in one of three attempts: others use the machine. `make bench` states the error.
-
-    On as many cores as are ours: two threads beside another worker of pytest would share one.
-    """
+    """A factor of two either way, because others may use the machine; `make bench` states the error."""
     size = Size(20_000, 3000, 1_000_000, 32)
 
     def ratio(threads):
         machine = plan.measured(32, 0.2, threads)
         return forecast(size, machine, 6).iteration / plan.iteration_seconds(size, 6, threads)
 
-    for threads in range(1, min(2, available_cores()) + 1):
-        assert any(0.5 <= ratio(threads) <= 2.0 for _ in range(3))
+    for threads in (1, 2):
+        assert 0.5 <= ratio(threads) <= 2.0
 
 
 def test_cores_are_measured_together():
