@@ -81,6 +81,7 @@ def test_same_bits_as_threads(hosts, mpi, ranks, tmp_path):
                 np.testing.assert_array_equal(found[name], expected[name], err_msg=f"{case} {name}")
 
 
+@pytest.mark.alone
 @needs_hosts
 def test_messages_take_the_links(hosts, mpi):
     """The ranks know that they are on different hosts, and a megabyte takes its time through the wire."""
@@ -97,6 +98,7 @@ def test_messages_take_the_links(hosts, mpi):
     assert all(seconds > 0.8 * 2**23 / 1e9 for *_, seconds in found)  # 1 Gb/s
 
 
+@pytest.mark.alone
 @needs_hosts
 def test_a_host_is_cut_off_and_the_run_goes_on_without_it(hosts, mpi, tmp_path):
     """Three hosts; the third is cut off; two go on, and the second's ranks are killed; one goes on to the end."""

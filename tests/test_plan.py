@@ -189,7 +189,7 @@ def test_shard_command(tmp_path, capsys):
 @pytest.mark.slow
 @pytest.mark.alone
 def test_the_model_is_near_what_is_measured():
-    """A factor of two either way, because others may use the machine; `make bench` states the error."""
+    """A factor of two either way, in the middle of five: others use the machine. `make bench` states the error."""
     size = Size(20_000, 3000, 1_000_000, 32)
 
     def ratio(threads):
@@ -197,7 +197,7 @@ def test_the_model_is_near_what_is_measured():
         return forecast(size, machine, 6).iteration / plan.iteration_seconds(size, 6, threads)
 
     for threads in (1, 2):
-        assert 0.5 <= ratio(threads) <= 2.0
+        assert 0.5 <= np.median([ratio(threads) for _ in range(5)]) <= 2.0
 
 
 def test_cores_are_measured_together():
