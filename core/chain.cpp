@@ -1,11 +1,15 @@
 #include "chain.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
 namespace psgld {
+
+static constexpr size_t kInCache =
+    1 << 17;  // bytes of a strip that still lies there when it has been updated
 
 // What a thread needs: scratch of the kernels, and a partial gradient for blocks of one chunk.
 template <class T>
@@ -25,7 +29,8 @@ Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelih
       likelihood(likelihood),
       squares_(grid.chunk_slots),
       remaining_(grid.strips),
-      slot_(grid.strips) {
+      slot_(grid.strips),
+      strip_sums_((grid.outer.rows.size() + grid.inner.rows.size()) * 3 * components) {
   auto prepare = [&](Factor<T>& factor, const Side<T>& side, uint32_t tag) {
     factor.x = Aligned<T>(side.positions * stride);
     for (auto* vector : {&factor.linear, &factor.quadratic, &factor.move, &factor.curvature, &factor.ridge})
@@ -117,6 +122,10 @@ void Chain<T>::work(const Iteration& now, size_t number, Worker& worker) {
   T* partials[16];
   for (int q = 0; q < chunk.of; ++q) partials[q] = set + q * partial_size_;
   kernels<T>().inner_rows(likelihood, now.pass, now.inner, columns, partials, chunk.of, worker.scratch);
+  if (now.sums) {
+    take_sums(grid.outer, outer, b);
+    take_sums(grid.inner, inner, c);
+  }
   if (chunk.of > 1) {
     slot_[b].store(-1, std::memory_order_relaxed);
     std::lock_guard lock(free_mutex_);
@@ -177,11 +186,21 @@ void Chain<T>::advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, s
   if (momentum != 0)
     for (auto* f : {&outer, &inner})
       if (!f->momentum.data()) f->momentum = Aligned<T>(f->x.size());
+  // After the last iteration somebody will ask for the sums: they cost little while a strip is in the cache.
+  const int rows = std::max(*std::max_element(grid.outer.rows.begin(), grid.outer.rows.end()),
+                            *std::max_element(grid.inner.rows.begin(), grid.inner.rows.end()));
+  const bool all_here = strips.first == 0 && strips.last == grid.strips && !parts.empty();
+  const bool sums = all_here && rows * stride * sizeof(T) <= kInCache;
+  changed();
   run(pool, parts.size(), strips, [&](size_t q) {
-    return Iteration{parts[q], Pass::langevin, rule(outer, t + q, steps[q], scales[q]),
+    return Iteration{parts[q],
+                     Pass::langevin,
+                     rule(outer, t + q, steps[q], scales[q]),
                      rule(inner, t + q, steps[q], scales[q]),
-                     draws.empty() ? nullptr : draws.data() + q * grid.widest()};
+                     draws.empty() ? nullptr : draws.data() + q * grid.widest(),
+                     sums && q + 1 == parts.size()};
   });
+  summed_ = sums;
 }
 
 template <class T>
@@ -254,20 +273,27 @@ void Chain<T>::strip_sums(const Side<T>& side, const Factor<T>& factor, int stri
 }
 
 template <class T>
-void Chain<T>::sums(Pool& pool, double* out) const {
+void Chain<T>::take_sums(const Side<T>& side, const Factor<T>& factor, int strip) {
+  const size_t place = strip + (&factor == &outer ? 0 : grid.outer.rows.size());
+  strip_sums(side, factor, strip, &strip_sums_[place * 3 * components]);
+}
+
+template <class T>
+void Chain<T>::sums(Pool& pool, double* out) {
   const size_t width = 3 * static_cast<size_t>(components), threads = pool.size();
   const size_t strips[] = {grid.outer.rows.size(), grid.inner.rows.size()};
-  std::vector<double> table((strips[0] + strips[1]) * width);  // the outer strips, then the inner ones
-  pool.run([&](size_t id) {
-    for (size_t b = strips[0] * id / threads; b < strips[0] * (id + 1) / threads; ++b)
-      strip_sums(grid.outer, outer, static_cast<int>(b), &table[b * width]);
-    for (size_t c = strips[1] * id / threads; c < strips[1] * (id + 1) / threads; ++c)
-      strip_sums(grid.inner, inner, static_cast<int>(c), &table[(strips[0] + c) * width]);
-  });
+  if (!summed_)
+    pool.run([&](size_t id) {
+      for (size_t b = strips[0] * id / threads; b < strips[0] * (id + 1) / threads; ++b)
+        take_sums(grid.outer, outer, static_cast<int>(b));
+      for (size_t c = strips[1] * id / threads; c < strips[1] * (id + 1) / threads; ++c)
+        take_sums(grid.inner, inner, static_cast<int>(c));
+    });
+  summed_ = true;
   std::fill_n(out, 2 * width, 0.0);
   for (size_t s = 0; s < strips[0] + strips[1]; ++s) {
     double* total = out + (s < strips[0] ? outer : inner).tag * width;
-    for (size_t k = 0; k < width; ++k) total[k] += table[s * width + k];
+    for (size_t k = 0; k < width; ++k) total[k] += strip_sums_[s * width + k];
   }
 }
 
@@ -312,6 +338,7 @@ void Chain<T>::restore() {
     if (f->momentum.data()) std::memset(f->momentum.data(), 0, sizeof(T) * f->x.size());
   }
   squares_ = saved_squares_;
+  changed();
 }
 
 template class Chain<float>;

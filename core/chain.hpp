@@ -71,7 +71,7 @@ class Chain {
   void strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const;
 
   // The column sums of both factors, added up strip by strip: (2; x, x^2, count x^2; components), W first.
-  void sums(Pool& pool, double* out) const;
+  void sums(Pool& pool, double* out);
 
   // Sum of log p(v | mu), without its normaliser and times phi, at pairs of positions in W and H.
   double log_kernel_at(Pool& pool, std::span<const int64_t> rows, std::span<const int64_t> columns,
@@ -82,6 +82,9 @@ class Chain {
 
   void save();
   void restore();
+
+  // To be told by whoever writes to the factors.
+  void changed() { summed_ = false; }
 
   // Squared residuals of each chunk of each block, at its last visit; and those that `save` kept.
   std::vector<double>& residuals(bool saved) { return saved ? saved_squares_ : squares_; }
@@ -94,6 +97,7 @@ class Chain {
     Pass pass;
     Rule<T> outer, inner;
     const int32_t* draws = nullptr;  // from each chunk of the part; null: all entries
+    bool sums = false;               // take those of a strip while it is in the cache
   };
   struct Worker;
 
@@ -101,6 +105,7 @@ class Chain {
   Strip<T> strip(const Side<T>& side, const Factor<T>& factor, int number) const;
   void run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration);
   void work(const Iteration& now, size_t number, Worker& worker);
+  void take_sums(const Side<T>& side, const Factor<T>& factor, int strip);
 
   std::vector<double> saved_squares_;
   std::vector<double> squares_;              // of each chunk of each block
@@ -111,6 +116,8 @@ class Chain {
   std::vector<std::unique_ptr<Worker>> workers_;  // one a thread
   std::mutex free_mutex_;
   size_t partial_size_ = 0;
+  std::vector<double> strip_sums_;  // of the outer strips, then of the inner ones
+  bool summed_ = false;             // whether they are those of the present state
 };
 
 }  // namespace psgld

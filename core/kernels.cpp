@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -181,20 +182,34 @@ void dots(const T* x, int64_t x_stride, const T* y, int64_t y_stride, int compon
   }
 }
 
+// Adds the first n lanes, in double.
+template <class T>
+void add_lanes(Vec<T> v, double* to, int n) {
+  constexpr int L = kLanes<T>;
+  T lane[L];
+  std::memcpy(lane, &v, sizeof v);
+  if (n >= L)
+    for (int l = 0; l < L; ++l) to[l] += lane[l];
+  else
+    for (int l = 0; l < n; ++l) to[l] += lane[l];
+}
+
 template <class T>
 double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* mu, int64_t n) {
   constexpr int L = kLanes<T>;
   static_assert(kKernelRun % L == 0);
-  double total = 0, run = 0;
+  double total = 0, run[L] = {};
   with_family(likelihood, [&](auto family) {
     for (int64_t q = 0; q < n; q += L) {
       const int lanes = n - q < L ? static_cast<int>(n - q) : L;
       Vec<T> value{}, m = splat<T>(1);
       std::memcpy(&value, v + q, sizeof(T) * lanes);
       std::memcpy(&m, mu + q, sizeof(T) * lanes);
-      Vec<T> k = family.kernel(value, guarded(likelihood, m));
-      for (int l = 0; l < lanes; ++l) run += k[l];
-      if ((q + L) % kKernelRun == 0 || q + L >= n) total += std::exchange(run, 0.0);
+      add_lanes<T>(family.kernel(value, guarded(likelihood, m)), run, lanes);
+      if ((q + L) % kKernelRun == 0 || q + L >= n) {
+        total += std::accumulate(run, run + L, 0.0);
+        std::fill_n(run, L, 0.0);
+      }
     }
   });
   return total;
@@ -224,11 +239,9 @@ void column_sums(const T* x, const T* counts, int64_t rows, int stride, int comp
       for (; i < n; ++i) add(i, 0);
       const Vec<T> t = (s[0] + s[1]) + (s[2] + s[3]), t2 = (s2[0] + s2[1]) + (s2[2] + s2[3]),
                    tw = (sw[0] + sw[1]) + (sw[2] + sw[3]);
-      for (int l = 0; l < L && k + l < components; ++l) {
-        sum[k + l] += t[l];
-        squares[k + l] += t2[l];
-        weighted[k + l] += tw[l];
-      }
+      add_lanes<T>(t, sum + k, components - k);
+      add_lanes<T>(t2, squares + k, components - k);
+      add_lanes<T>(tw, weighted + k, components - k);
     }
 }
 

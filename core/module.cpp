@@ -362,6 +362,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
       .def(
           "array",
           [](C& c, int which, const char* name) {  // as it is kept, (places, stride), not a copy
+            c.changed();
             const Aligned<T>& a = c.array(which, name);
             const size_t stride = c.stride, shape[] = {a.size() / stride, stride};
             return nb::ndarray<nb::numpy, T>(a.data(), 2, shape, nb::find(c));
@@ -385,6 +386,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              require(x.shape(0) == c.side(which).size() && static_cast<int>(x.shape(1)) == c.components,
                      "wrong shape");
              c.scatter(which, c.array(which, name), x.data());
+             c.changed();
            })
       .def("noise",
            [](C& c, int which, uint64_t iteration, In<int64_t> of) {

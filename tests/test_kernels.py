@@ -381,6 +381,22 @@ def test_sums_of_a_factor(rank, shape, form, dtype):
             np.testing.assert_allclose(got, want, rtol=1e-12 if dtype == "float64" else 1e-5)
 
 
+@pytest.mark.parametrize("shape", [(200, 23, 3), (23, 200, 3), (4000, 5, 2)])
+def test_sums_that_an_iteration_leaves_behind(shape):
+    """Taken strip by strip in the iteration, or (large strips) when asked for: those of the factors as they are."""
+    chain = Problem(shape, 20, 1.0).chain
+    chain.core.save()
+    before = chain.sums()
+    for n in (1, 3):
+        chain.advance(1, np.arange(n, dtype=np.int32) % shape[2], np.full(n, 0.01), np.ones(n))
+        after = chain.sums()
+        assert not np.array_equal(after, before)
+        chain.set_factor(W, chain.factor(W))  # now they are taken anew
+        np.testing.assert_array_equal(chain.sums(), after)
+    chain.restore()
+    np.testing.assert_array_equal(chain.sums(), before)
+
+
 # -- factors in and out --------------------------------------------------------------------------------------
 
 

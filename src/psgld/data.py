@@ -245,13 +245,13 @@ class Observations:
 
     def row_counts(self) -> IntArray:
         """Count the observed entries of each row."""
-        if self.absent == "zero":
+        if self.size == self.shape[0] * self.shape[1]:
             return np.full(self.shape[0], self.shape[1], np.int64)
         return np.diff(self.indptr)
 
     def col_counts(self) -> IntArray:
         """Count the observed entries of each column."""
-        if self.absent == "zero":
+        if self.size == self.shape[0] * self.shape[1]:
             return np.full(self.shape[1], self.shape[0], np.int64)
         return np.bincount(self.indices, minlength=self.shape[1]).astype(np.int64, copy=False)
 

@@ -75,11 +75,12 @@ class Factors(Protocol):
 
 
 class _LogPrior(NamedTuple):
-    """Log p(W, H) = constant + Σ inverse Σlog x + weights · (Σx, Σx², Σ count x²), the latter (2, 3, K) of W and H."""
+    """Log p(W, H) = constant + weights · (Σx, Σx², Σ count x²), those of W and H in a row, + what sums do not tell."""
 
     constant: float
-    inverse: tuple[float, ...]
     weights: NDArray[np.float64]
+    others: tuple[tuple[int, float, RowNormal | None], ...] = ()
+    """Of W or H, inverse and normal: + inverse Σlog x, and where whole rows are normal - Σ_{k≠l} Λ_kl Σx_k x_l / 2."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +153,7 @@ class Chain(ABC):
         self.probes = probes.placed(factors, setup.shift)
         self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30
         self._sums: NDArray[np.float64] | None = None  # of the present state
-        self._log_prior = _LogPrior(0.0, (0.0, 0.0), np.zeros(0))
+        self._log_prior = _LogPrior(0.0, np.zeros(0))
         self._dispersion = self._dispersion_move()
 
     # -- moving ------------------------------------------------------------------------------------------
@@ -193,19 +194,14 @@ class Chain(ABC):
         return FactorStats(self.setup.data.shape[which], total, squares, gram)
 
     def log_posterior(self) -> float:
-        """Return log p(V | W, H, φ) + log p(W, H | rates), the likelihood from the probe entries if V is large.
-
-        The log prior is the integral of its score: a constant + inverse Σlog x + linear Σx - quadratic Σx²/2, and
-        for whole rows that are normal -Σ_{k≠l} Λ_kl Σx_k x_l / 2.
-        """
-        total = self.probes.log_likelihood(self.setup.model.likelihood, self.hyper.phi)
+        """Return log p(V | W, H, φ) + log p(W, H | rates), the likelihood from the probe entries if V is large."""
         prior = self._log_prior
-        total += prior.constant + float(np.vdot(prior.weights, self.sums()))
-        for which, inverse in enumerate(prior.inverse):
+        total = self.probes.log_likelihood(self.setup.model.likelihood, self.hyper.phi)
+        total += prior.constant + float(prior.weights.dot(self.sums().ravel()))
+        for which, inverse, normal in prior.others:
             if inverse:
                 x = np.maximum(self.factors.factor(which).astype(np.float64), 1e-300)
                 total += inverse * float(np.log(x).sum())
-            normal = self._normal(which)
             if normal is not None:
                 total -= 0.5 * float(np.sum(normal.off_diagonal * self.factors.gram(which)))
         return total
@@ -221,8 +217,8 @@ class Chain(ABC):
     # -- hyperparameters ---------------------------------------------------------------------------------
 
     def _apply_hyper(self) -> None:
-        """Take in the present hyperparameters."""
-        constant, inverses, weights = 0.0, [], []
+        """Take in the present hyperparameters; the log prior is the integral of its score."""
+        constant, weights, others = 0.0, [], []
         for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
             prior, rate, free = self._side(which)
             normal, count = self._normal(which), self.setup.data.shape[which]
@@ -233,9 +229,10 @@ class Chain(ABC):
                 constant += prior.log_density_from_sums(
                     count, nothing, nothing, rate[free], self._prior_means()[which][free], sum_log=nothing
                 )
-            inverses.append(inverse)
-            weights.append([linear * free, -0.5 * quadratic * free, 0.0 * free])
-        self._log_prior = _LogPrior(constant, tuple(inverses), np.array(weights))
+            weights += [linear * free, -0.5 * quadratic * free, 0.0 * free]
+            if inverse or normal is not None:
+                others.append((which, inverse, normal))
+        self._log_prior = _LogPrior(constant, np.concatenate(weights), tuple(others))
 
     def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
         """Return inverse, linear and quadratic of the scores of both priors, but for what couples components."""

@@ -136,7 +136,7 @@ class LangevinChain(Chain):
         self.step_factor = 1.0
         self._last_step = 0.0
         self._swellings = 0
-        self._table: tuple[Any, ...] = (0, (), (), ())
+        self._table: tuple[Any, ...] = (0, 1.0, (), (), ())
         core = self.factors.core
         core.key, core.metric, core.mirror = key, setup.metric.code, model.nonnegative
         core.temperature = setup.temperature
@@ -165,7 +165,6 @@ class LangevinChain(Chain):
             # Far from where it belongs, a chain would gather more momentum than it can lose again in time.
             self.factors.core.momentum = self.setup.momentum if t > _EARLY_CYCLES * cycle else 0.0
             parts, scales, steps = self._planned(t, m)
-            steps = steps * self.step_factor
             draws = None
             if self.setup.subsample is not None:
                 draws = self.setup.subsample.draws(t, parts, self.key)
@@ -187,14 +186,14 @@ class LangevinChain(Chain):
 
     def _planned(self, t: int, n: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
         """Return parts, scales and step sizes of n iterations from t on, of a table that is made for many at once."""
-        first, *table = self._table
-        if not first <= t <= t + n <= first + len(table[0]):
-            m = max(n, self._next_upkeep - self.iteration)
+        first, factor, parts, scales, steps = self._table
+        if not (first <= t <= t + n <= first + len(parts) and factor == self.step_factor):
+            first, factor, m = t, self.step_factor, max(n, self._next_upkeep - self.iteration)
             parts, scales = self.setup.schedule.parts(t, m, self.setup.grid.part_sizes, self.key)
-            table = [parts, scales, tabulate(self.setup.step_size, t, m)]
-            self._table, first = (t, *table), t
-        parts, scales, steps = (column[t - first : t - first + n] for column in table)
-        return parts, scales, steps
+            steps = tabulate(self.setup.step_size, t, m) * factor
+            self._table = first, factor, parts, scales, steps
+        now = slice(t - first, t - first + n)
+        return parts[now], scales[now], steps[now]
 
     def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
         """Start at these factors and hyperparameters."""
@@ -352,9 +351,9 @@ class LangevinChain(Chain):
 
     def _typical_mean(self) -> float:
         """Return the size of μ as the columns of W and H suggest it: one number that grows when a chain runs away."""
-        squares = self.sums()[:, 1]
+        sums = self.sums()
         rows, cols = self.setup.grid.shape
-        return math.sqrt(squares[W] @ squares[H] / rows / cols)
+        return math.sqrt(sums[W, 1].dot(sums[H, 1]) / rows / cols)
 
     def _swollen(self) -> bool:
         """Return whether μ is too large for the data, in a chain that has run away before.
