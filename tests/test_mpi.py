@@ -233,6 +233,7 @@ def same_state(expected, path):
 # -- ends --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone  # within ten seconds
 @needs_mpi
 @pytest.mark.parametrize(
     ("how", "rank", "told"),
@@ -250,7 +251,7 @@ def same_state(expected, path):
         (
             "shard",
             1,
-            r"^psgld: rank 0 of 3 failed: DataError: .*values of strip 1 is missing or has a wrong checksum",
+            r"^psgld: rank 1 of 3 failed: DataError: .*values of strip 1 is missing or has a wrong checksum",
         ),
         ("kill", 0, r"^psgld: rank 0 of 3 ended without a word \(process \d+ on \S+\): it was killed"),
         ("kill", 1, r"^psgld: rank 1 of 3 ended without a word \(process \d+ on \S+\): it was killed"),

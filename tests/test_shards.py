@@ -163,6 +163,16 @@ def test_float64_chain_from_disk(tmp_path):
     assert np.array_equal(mine.W, psgld.sample(shards.load(), model, sampler=memory, **RUN).W)
 
 
+def test_a_path_leaves_them_on_disk(tmp_path):
+    shards = psgld.shard(frame(), tmp_path / "s", 4, absent="unobserved")
+    found = psgld.observations(str(tmp_path / "s"), absent="zero")
+    assert isinstance(found, psgld.Shards) and found.absent == "zero" and found.absent_chosen
+    model = psgld.FactorModel(3, "poisson")
+    mine = psgld.sample(tmp_path / "s", model, **RUN)
+    assert mine.settings["blocks"] == 4
+    assert np.array_equal(mine.W, psgld.sample(shards, model, **RUN).W)
+
+
 def test_blocks_that_were_cut_short_are_written_again(tmp_path):
     shards = psgld.shard(frame(), tmp_path / "s", 4, absent="unobserved")
     model = psgld.FactorModel(3, "poisson")

@@ -408,12 +408,15 @@ def observations(V: Any, absent: str | None = None) -> Observations:
     Parameters
     ----------
     V : array or nested list (NaN = unobserved), masked array, scipy.sparse matrix, data frame (row, column,
-        value) of pandas, polars or pyarrow, path of a file or of shards, generator of chunks, or Observations.
+        value) of pandas, polars or pyarrow, path of a file or of shards (which stay on disk), generator of
+        chunks, or Observations.
     absent : meaning of the entries that sparse data does not store, "unobserved" (default) or "zero".
     """
     if isinstance(V, (str, PathLike)):
         if Path(V).is_dir() or "://" in str(V):
-            return _from_any(Observations.from_shards(V), absent, "error")
+            from .shards import Shards
+
+            return _from_any(Shards.open(V), absent, "error")
         return Observations.from_file(V, absent=absent)
     return _from_any(V, absent, "error")
 

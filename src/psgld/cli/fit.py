@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 import warnings
 from argparse import Namespace
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..data import ABSENT, Observations
+from ..data import ABSENT, Observations, observations
 from ..engines import Engine
 from ..errors import DataError, PsgldWarning, SamplingError
 from ..labels import DUPLICATES
@@ -202,12 +202,9 @@ def _store(args: Namespace) -> dict[str, Any]:
 
 def _read(args: Namespace) -> Observations:
     """Read a file, or open a directory of shards, which stay on disk."""
-    if not args.file.is_dir():
-        return Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
-    from ..shards import Shards
-
-    shards = Shards.open(args.file)
-    return shards if args.absent is None else replace(shards, absent=args.absent, absent_chosen=True)
+    if args.file.is_dir():
+        return observations(args.file, args.absent)
+    return Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
 
 
 def _model(args: Namespace, data: Observations) -> FactorModel:
