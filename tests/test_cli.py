@@ -185,6 +185,34 @@ def test_output_is_checked_first(where, work, tmp_path, capsys, monkeypatch):
     fails(capsys, ["fit", work / "train.csv", "-o", tmp_path / where, *QUICK], "cannot write")
 
 
+def test_what_is_read_is_not_written_over(work, tmp_path, capsys):
+    """Nor is CSV written under the name of something else."""
+    copy, run = tmp_path / "train.npz", tmp_path / "run.npz"
+    copy.write_bytes((work / "train.csv").read_bytes())
+    run.write_bytes((work / "run.npz").read_bytes())
+    before = copy.read_bytes(), run.read_bytes()
+    fails(capsys, ["fit", copy, "-o", tmp_path / "." / "train.npz", *QUICK], "the command reads it")
+    fails(capsys, ["predict", run, work / "test.csv", "-o", run], "ends in .csv")
+    fails(capsys, ["export", run, "-o", run], "the command reads it")
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("user,item\n")
+    fails(capsys, ["predict", run, pairs, "-o", pairs], "the command reads it")
+    fails(capsys, ["recommend", run, "-o", tmp_path / "best.json"], "ends in .csv")
+    fails(capsys, ["fit", work / "train.csv", "-o", tmp_path / "run.csv", *QUICK], "ends in .npz or .zarr")
+    assert (copy.read_bytes(), run.read_bytes()) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"train.npz", "run.npz", "pairs.csv"}
+
+
+def test_options_of_others_are_refused(work, tmp_path, capsys):
+    run, swapped = work / "run.npz", tmp_path / "swapped.csv"
+    fails(capsys, ["recommend", run, "--threshold", 3], "--threshold is of --policy probability")
+    fails(capsys, ["recommend", run, "--policy", "mean", "--width", 3], "--width is of --policy ucb")
+    fails(capsys, ["recommend", run, "--json", "-o", tmp_path / "x.csv"], "not allowed with")
+    lines = [line.split(",") for line in (work / "train.csv").read_text().splitlines()]
+    swapped.write_text("\n".join(",".join([b, a, c]) for a, b, c in lines))
+    fails(capsys, ["recommend", run, "--seen", swapped], "none of the", "swapped?")
+
+
 def test_a_full_disk_is_foreseen(work, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
     fails(capsys, ["fit", work / "train.csv", "-o", tmp_path / "r.npz", *QUICK, "-q"], "GiB are free")

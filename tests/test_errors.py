@@ -153,6 +153,10 @@ def test_predict():
         post.predict([0], [0]).log_density([1.0, 2.0])
     with pytest.raises(psgld.SamplingError, match="no draws of W and H were kept"):
         short(V, keep=False).predict([0], [0])
+    without = short(V, keep=False)
+    for ask in (without.fold_in, without.transform, without.update, lambda V: without.similar_rows(0)):
+        with pytest.raises(psgld.SamplingError, match="no draws of W and H were kept"):
+            ask(V)
 
 
 def test_values_beyond_the_range_of_the_factors():

@@ -244,6 +244,13 @@ def test_update_matches_labels():
         psgld.Observations.from_chunks([(users[early], items[early], values[early])]),
         model, draws=30, tune=400, thin=2, progress=False,
     )  # fmt: skip
+    new = psgld.Observations.from_chunks([(users[~early], items[~early], values[~early])])
+    with pytest.raises(psgld.DataError, match=r"55 of the 55 rows .* not in V; update takes the whole matrix"):
+        post.update(new)
+    fewer = psgld.Observations.from_coo(rows[early][:-1], cols[early][:-1], values[early][:-1], data.shape)
+    same = replace(post, row_labels=None, col_labels=None)
+    with pytest.raises(psgld.DataError, match=f"V has {early.sum() - 1} entries, there were {early.sum()}"):
+        same.update(fewer)
     grown = post.update(data, tune=0, draws=1, thin=1, progress=False)
     assert grown.row_labels.tolist() == data.row_labels.tolist()
     at = [post.row_labels.tolist().index(label) for label in data.row_labels[10:20]]

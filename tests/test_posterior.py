@@ -1,6 +1,7 @@
 """What comes back: draws, predictions, traces, labels, files."""
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -174,3 +175,33 @@ def test_as_many_draws_as_possible_survive_an_interrupt(monkeypatch, data):
         data.V, model, draws=60, tune=20, thin=1, chains=3, engine=psgld.Threads(1), progress=False
     )
     assert post.W.shape[:2] == (1, 60) and post.sample_stats["lp"].shape == (1, 60)
+
+
+def test_predictions_give_labels_back():
+    V = ratings(users=40, items=30, entries=500, seed=2).V
+    post = psgld.sample(V, psgld.FactorModel(2, "gaussian"), draws=10, tune=50, progress=False)
+    pairs = ["user-3", "user-1"], ["item-2", "item-7"]
+    p = post.predict(*pairs)
+    assert (p.row_labels.tolist(), p.col_labels.tolist()) == pairs
+    table = p.to_frame(level=0.5)
+    assert list(table.columns) == ["row", "column", "mean", "sd", "low", "high"]
+    assert table["row"].tolist() == pairs[0] and table["column"].tolist() == pairs[1]
+    np.testing.assert_array_equal(table[["low", "high"]].T, p.interval(0.5))
+    assert repr(p).startswith("<Prediction of 2 pairs from 20 draws")
+    first = next(post.predict_chunks(30))
+    assert first.col_labels.tolist() == V.col_labels.tolist() and set(first.row_labels) == {V.row_labels[0]}
+    assert post.similar_cols("item-2", 3).to_frame().columns.tolist() == ["labels", "score", "sd"]
+    plain = psgld.sample(np.ones((4, 3)), psgld.FactorModel(1, "poisson"), draws=2, tune=5, progress=False)
+    assert plain.predict([3], [2]).row_labels.tolist() == [3]
+
+
+def test_values_that_are_no_counts_are_told_of():
+    V = np.random.default_rng(0).gamma(2.0, 1.0, (12, 9))
+    short = {"draws": 2, "tune": 5, "progress": False}
+    with pytest.warns(psgld.PsgldWarning, match=r"no counts under Poisson\(\).*phi=None"):
+        psgld.sample(V, psgld.FactorModel(1, "poisson"), **short)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        psgld.sample(np.rint(V), psgld.FactorModel(1, "poisson"), **short)
+        psgld.sample(V, psgld.FactorModel(1, psgld.Poisson(phi=None)), **short)
+        psgld.sample(V, psgld.FactorModel(1, "gamma"), **short)

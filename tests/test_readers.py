@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from psgld import _core, readers
 from psgld.data import Observations, observations
-from psgld.errors import DataError
+from psgld.errors import DataError, PsgldWarning
 from psgld.market import read_market
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -43,11 +43,30 @@ def test_frames(library):
     check(Observations.from_frame(df))
     check(observations(df))
     check(Observations.from_frame(df, row="item", col="user"), ITEMS, USERS)
-    check(Observations.from_frame(df, value="time"), values=[1, 2, 3, 4])
+    with pytest.warns(PsgldWarning, match="taken from 'user', 'item', 'time', of 4 columns"):
+        check(Observations.from_frame(df, value="time"), values=[1, 2, 3, 4])
     check(Observations.from_frame(df, row=1, col=0, value=3), ITEMS, USERS, [1, 2, 3, 4])
     check(observations(make(library, columns) for _ in range(1)))
     named = make(library, {"value": VALUES, "other": USERS, "Column": ITEMS, "row": USERS})
     check(Observations.from_frame(named))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_columns_that_are_not_named(library):
+    """An index or a time is passed over, other columns are told of, and a matrix is not taken for a list."""
+    before = {"Unnamed: 0": [0, 1, 2, 3], "timestamp": [5, 6, 7, 8]}
+    entries = {"user": USERS, "item": ITEMS, "rating": VALUES}
+    check(Observations.from_frame(make(library, {**before, **entries})))
+    with pytest.warns(PsgldWarning, match="taken from 'user', 'item', 'rating', of 4 columns"):
+        check(Observations.from_frame(make(library, {**entries, "genre": list("abcd")})))
+    for names, kind in (("abcd", np.int64), ("abcdef", np.float64), ("abc", np.float32)):
+        wide = make(library, {name: np.arange(9).astype(kind) for name in names})
+        with pytest.raises(
+            DataError, match=f"a table of {len(names)} columns of one type, 'a', 'b'.*to_numpy"
+        ):
+            observations(wide)
+    three = make(library, {name: np.arange(4) for name in ("user", "item", "rating")})
+    assert observations(three).shape == (4, 4)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -121,7 +140,7 @@ def test_delimiters(tmp_path, separator, suffix):
         ("header.csv", lines(",", "user,item,rating,time"), {}),
         ("named.tsv", lines("\t", "user\titem\trating\ttime"), {"value": "rating", "row": "user"}),
         ("bom.csv", "\ufeff" + lines(","), {}),
-        ("crlf.csv", lines(",", "a,b,c,d").replace("\n", "\r\n"), {}),
+        ("crlf.csv", lines(",", "a,b,c,Date").replace("\n", "\r\n"), {}),
         ("blank.txt", "\n\n" + lines(",").replace("\n", "\n\n  \n"), {}),
         ("no_end.data", lines("\t").rstrip("\n"), {}),
         ("order.csv", "value;row;col\n5;7;3\n3.5;7;1\n4;12;3\n1;9000;2", {}),

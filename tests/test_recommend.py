@@ -110,13 +110,13 @@ def test_filters(post):
     allowed = post.col_labels[[3, 4, 5, 6]]
     got = post.recommend(["user-1"], n=10, exclude_seen=False, filter=allowed)
     assert sorted(got.cols[0][:4]) == sorted(allowed) and np.isnan(got.score[0, 4:]).all()
-    assert (got.cols[0, 4:] == "").all() and len(got.records()["col"]) == 4
+    assert (got.cols[0, 4:] == "").all() and len(got.records()["column"]) == 4
     mask = np.isin(post.col_labels, allowed)
     for same in (mask, lambda labels: np.isin(labels, allowed)):
         again = post.recommend(["user-1"], n=10, exclude_seen=False, filter=same)
         np.testing.assert_array_equal(again.cols, got.cols)
     frame = got.to_frame()
-    assert list(frame.columns) == ["row", "rank", "col", "score", "mean", "sd"] and len(frame) == 4
+    assert list(frame.columns) == ["row", "rank", "column", "score", "mean", "sd"] and len(frame) == 4
 
 
 def test_other_entries_to_leave_out(post):

@@ -112,22 +112,23 @@ def to_arviz(posterior: Any) -> Any:
     d, p = posterior.draws, posterior
     rows, cols = p.shape
     variables: dict[str, Any] = {"phi": d.phi, "row_rate": d.row_rate, "col_rate": d.col_rate}
-    dims = {"row_rate": ["stored_component"], "col_rate": ["stored_component"]}
+    stored = "component_and_bias" if p.model.bias else "component"  # the names that a store has
+    dims = {"row_rate": [stored], "col_rate": [stored]}
     coords: dict[str, Any] = {
         "row": np.arange(rows) if p.row_labels is None else p.row_labels,
-        "col": np.arange(cols) if p.col_labels is None else p.col_labels,
+        "column": np.arange(cols) if p.col_labels is None else p.col_labels,
         "component": np.arange(p.model.rank),
-        "stored_component": np.arange(d.row_rate.shape[-1]),
+        stored: np.arange(d.row_rate.shape[-1]),
     }
     if d.W.shape[1]:
         variables |= {"W": d.W, "H": d.H.swapaxes(-1, -2)}
-        dims |= {"W": ["row", "component"], "H": ["component", "col"]}
+        dims |= {"W": ["row", "component"], "H": ["component", "column"]}
         variables["mu"] = _watched_draws(p)
         dims["mu"] = ["cell"]
         coords |= dict(zip(("cell",), (np.arange(_CELLS),), strict=True))
     if d.row_bias is not None and d.col_bias is not None:
         variables |= {"row_bias": d.row_bias, "col_bias": d.col_bias, "offset": d.offset}
-        dims |= {"row_bias": ["row"], "col_bias": ["col"]}
+        dims |= {"row_bias": ["row"], "col_bias": ["column"]}
     groups = {"posterior": variables, "sample_stats": dict(p.sample_stats)}
     attributes = {
         "posterior": {"inference_library": "psgld", "inference_library_version": p.settings["version"]}
@@ -138,7 +139,7 @@ def to_arviz(posterior: Any) -> Any:
         tree["posterior"] = (
             tree["posterior"]
             .to_dataset()
-            .assign_coords(cell_row=("cell", coords["row"][i]), cell_col=("cell", coords["col"][j]))
+            .assign_coords(cell_row=("cell", coords["row"][i]), cell_col=("cell", coords["column"][j]))
         )
     return tree
 

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import DataError
+from .labels import named
 from .posterior import Posterior
 from .predict import held
-from .recommend import named
 
 Table = dict[str, NDArray[Any]]
 

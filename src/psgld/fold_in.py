@@ -20,9 +20,10 @@ from .data import Observations, observations
 from .errors import DataError, ModelError
 from .labels import find_labels
 from .models import FactorModel, NormalWishart, Prior
-from .predict import Floats, new_pool
+from .predict import Floats, check_seed, new_pool
 from .recommend import Seen
 from .record import Draws
+from .record.draws import check_factors
 
 _SIDES = ("rows", "cols")
 _TINY = 1e-30
@@ -144,8 +145,9 @@ def _normal(draws: Draws, model: FactorModel, side: str) -> tuple[Floats | None,
 def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Any:
     """Return a posterior whose rows (or columns) are the new ones; `Posterior.fold_in` says what the arguments are."""
     _check(side, sweeps)
+    d, seed = posterior.draws, check_seed(seed)
+    check_factors(d)
     data, entries = new_entries(posterior, V, side)
-    d = posterior.draws
     X, bias = draw(Other.of(d, posterior.model, side), entries, seed, sweeps)
     X = X.reshape(*d.phi.shape, *X.shape[1:])
     if bias is not None:
@@ -166,6 +168,7 @@ def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: i
 def transform(posterior: Any, V: Any, side: str = "rows") -> NDArray[Any]:
     """Return one vector for each new row (or column): no randomness; `Posterior.transform` says which."""
     _check(side, 1)
+    check_factors(posterior.draws)
     _, entries = new_entries(posterior, V, side)
     return point(reference(posterior, side), entries)[0]
 

@@ -251,3 +251,17 @@ def _pair(names: Sequence[LabelArray | None], row: int, col: int) -> str:
         int(at) if given is None else given.tolist()[at] for at, given in zip((row, col), names, strict=True)
     )
     return f"row {i!r}, column {j!r}"
+
+
+def named(labels: LabelArray | None, index: NDArray[np.int64]) -> LabelArray:
+    """Return the labels at indices; without labels, the indices."""
+    return index.copy() if labels is None else labels[index]
+
+
+def frame(columns: dict[str, Any]) -> Any:
+    """Return a pandas DataFrame."""
+    try:
+        import pandas
+    except ImportError:
+        raise DataError("to_frame needs pandas: pip install pandas") from None
+    return pandas.DataFrame(columns)

@@ -126,7 +126,7 @@ class Posterior:
                     f"as many rows as columns are needed, or one of either; got {len(i)} and {len(j)}"
                 )
             i, j = (np.ascontiguousarray(a) for a in np.broadcast_arrays(i, j))
-        return Prediction(self.draws, self.model.likelihood, i, j, seed)
+        return Prediction(self.draws, self.model.likelihood, i, j, seed, (self.row_labels, self.col_labels))
 
     def predict_chunks(self, pairs: int = 1_000_000, seed: int = 0) -> Iterator[Prediction]:
         """Yield predictions of everything, some rows with all their columns at a time: about `pairs` pairs.
@@ -136,10 +136,11 @@ class Posterior:
         if isinstance(pairs, bool) or not isinstance(pairs, int | np.integer) or pairs < 1:
             raise DataError(f"pairs must be an integer >= 1, got {pairs!r}")
         step, (rows, cols) = max(1, int(pairs) // self.shape[1]), self.shape
+        labels = self.row_labels, self.col_labels
         for first in range(0, rows, step):
             i = np.arange(first, min(first + step, rows))
             at = np.repeat(i, cols), np.tile(np.arange(cols), len(i))
-            yield Prediction(self.draws, self.model.likelihood, *at, seed)
+            yield Prediction(self.draws, self.model.likelihood, *at, seed, labels)
 
     def log_predictive_density(self, test: Any) -> Floats:
         """Return log E[p(v | μ, φ)] of each entry of `test`: a tuple (rows, cols, values), or data as `sample` takes.

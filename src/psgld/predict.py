@@ -16,10 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from .engines.threads import available_cores
-from .errors import DataError, SamplingError
+from .errors import DataError
+from .labels import LabelArray, frame, named
 from .models import Tweedie
 from .models.survival import survival
 from .record import Draws
+from .record.draws import check_factors
 
 _CHUNK = 2_000_000
 """Values of μ held at a time, where they are not asked for."""
@@ -37,8 +39,7 @@ def new_pool(work: float = np.inf) -> _core.Pool:
 
 def held(draws: Draws) -> Any:
     """Return the draws of all chains as the core takes them, (S, I, K) and so on; without copying if it can."""
-    if draws.W.shape[1] == 0:
-        raise SamplingError("no draws of W and H were kept (keep=False); use posterior.tracked, or keep=True")
+    check_factors(draws)
     dtype = np.float64 if draws.W.dtype == np.float64 else np.float32
 
     def flat(a: Any, kind: Any = dtype) -> NDArray[Any]:
@@ -58,6 +59,7 @@ class Prediction:
     Attributes
     ----------
     rows, cols : indices of the pairs, shape (n,).
+    row_labels, col_labels : their labels, shape (n,); the indices where the data had no labels.
     mean, sd : posterior mean and standard deviation of μ, shape (n,).
     draws : draws of μ, shape (S, n).
     new_sd : standard deviation of a new observation (of μ and of the noise together).
@@ -70,14 +72,39 @@ class Prediction:
         rows: NDArray[np.int64],
         cols: NDArray[np.int64],
         seed: int = 0,
+        labels: tuple[LabelArray | None, LabelArray | None] = (None, None),
     ) -> None:
         self._core = held(draws)
         self.rows, self.cols = (np.ascontiguousarray(a, np.int64) for a in (rows, cols))
         self._draws, self._likelihood, self._seed = draws, likelihood, check_seed(seed)
         self._floor = float(np.finfo(draws.W.dtype).tiny)
+        self._labels = labels
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        pairs, draws = f"{len(self):,} pairs", f"{self._draws.phi.size:,} draws"
+        return f"<Prediction of {pairs} from {draws}: mean, sd, interval(0.9), to_frame()>"
+
+    @property
+    def row_labels(self) -> LabelArray:
+        """The label of the row of each pair."""
+        return named(self._labels[0], self.rows)
+
+    @property
+    def col_labels(self) -> LabelArray:
+        """The label of the column of each pair."""
+        return named(self._labels[1], self.cols)
+
+    def to_frame(self, level: float = 0.9) -> Any:
+        """Return a pandas DataFrame, one line a pair: row, column, mean, sd, low, high.
+
+        Between low and high a new observation falls with probability `level`.
+        """
+        low, high = self.interval(level)
+        columns = {"row": self.row_labels, "column": self.col_labels, "mean": self.mean, "sd": self.sd}
+        return frame({**columns, "low": low, "high": high})
 
     @cached_property
     def _moments(self) -> Floats:

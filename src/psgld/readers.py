@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .errors import DataError
+from .errors import DataError, warn
 from .labels import Coded, FloatArray, IntArray, encode, real, tidy_text
 from .market import read_market
 
@@ -28,6 +28,8 @@ TEXT = (".csv", ".tsv", ".txt", ".dat", ".data")
 ALLOWED = (*TEXT, ".parquet", ".mtx", ".npy", ".npz")
 
 _ROLES = {"row": ("row",), "column": ("col", "column"), "value": ("value",)}
+_BESIDES = re.compile(r"(unnamed: ?[0-9]+|index|(unix_?)?time(_?stamp)?|date(_?time)?|)", re.IGNORECASE)
+"""Names of columns that are no row, column or value."""
 _LEADING_ZERO = re.compile(r"(?:^|[\s,;|:\"])0[0-9]", re.MULTILINE)
 
 DELIMITERS = (
@@ -68,6 +70,11 @@ def is_frame(x: object) -> bool:
 def frame_triples(frame: Any, row: Column = None, col: Column = None, value: Column = None) -> Triples:
     """Take three columns of a data frame."""
     names = list(frame.schema.names if _library(frame) == "pyarrow" else frame.columns)
+    if row is None and col is None and value is None and _is_matrix(frame, names):
+        raise DataError(
+            f"a table of {len(names)} columns of one type, {_listed(names)}: a matrix? then give its values "
+            "(frame.to_numpy()); or say which columns hold row, column and value (Observations.from_frame)"
+        )
     columns = []
     for role, at in zip(_ROLES, choose_columns(names, row, col, value), strict=True):
         column, nulls = _column(frame, at)
@@ -75,6 +82,22 @@ def frame_triples(frame: Any, row: Column = None, col: Column = None, value: Col
             raise DataError(f"{nulls} null(s) in column {names[at]!r} ({role}); drop those entries first")
         columns.append(column)
     return triples(*columns)
+
+
+def _is_matrix(frame: Any, names: Sequence[Any]) -> bool:
+    """Say whether a table may well be the matrix itself: columns of one type, more than three or of fractions."""
+    kinds = {
+        str(kind).lower() for kind in (frame.schema.types if _library(frame) == "pyarrow" else frame.dtypes)
+    }
+    usual = {name for role in _ROLES.values() for name in role}
+    named = any(str(name).strip().lower() in usual for name in names)
+    columns = sum(not _BESIDES.fullmatch(str(name).strip()) for name in names)
+    many = columns > 3 or (columns == 3 and all(kind.startswith(("float", "double")) for kind in kinds))
+    return len(kinds) == 1 and many and not named
+
+
+def _listed(names: Sequence[Any]) -> str:
+    return ", ".join(repr(name) for name in names[:5]) + (", …" if len(names) > 5 else "")
 
 
 def _library(x: object) -> str:
@@ -97,20 +120,31 @@ def choose_columns(names: Sequence[Any], row: Column, col: Column, value: Column
     """Find the positions of the row, column and value columns.
 
     A role that is not given goes to the column of that name (row, col or column, value), else to the first
-    column that is still free.
+    column that is still free; an index or a time only if there are no others. More columns than that: a warning says
+    which were taken.
     """
     lower = [str(name).strip().lower() for name in names]
     chosen = [_position(names, wanted) for wanted in (row, col, value)]
     for i, usual in enumerate(_ROLES.values()):
         if chosen[i] is None:
             chosen[i] = next((lower.index(name) for name in usual if name in lower), None)
-    free = (at for at in range(len(names)) if at not in chosen)
-    found = [next(free, None) if at is None else at for at in chosen]
+    free = [at for at in range(len(names)) if at not in chosen]
+    likely = [at for at in free if not _BESIDES.fullmatch(lower[at])]
+    if len(likely) >= chosen.count(None):
+        free = likely
+    left_over = len(free) - chosen.count(None)
+    order = iter(free)
+    found = [next(order, None) if at is None else at for at in chosen]
     complete = [at for at in found if at is not None]
     if len(complete) < 3:
         raise DataError(f"three columns are needed (row, column, value), got {list(names)}")
     if len(set(complete)) < 3:
         raise DataError(f"row, column and value must be three different columns of {list(names)}")
+    if left_over > 0 and None in chosen and isinstance(names[0], str):
+        taken = ", ".join(repr(names[at]) for at in complete)
+        warn(
+            f"row, column and value are taken from {taken}, of {len(names)} columns; name others if that is wrong"
+        )
     return complete
 
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _core
 from .data import ABSENT, Observations, observations
 from .errors import DataError
-from .labels import LabelArray, find_labels
+from .labels import LabelArray, find_labels, frame, named
 from .models import Tweedie
 from .predict import Floats, Prediction, check_seed, held, new_pool
 from .record import Draws
@@ -265,13 +265,13 @@ class Recommendations:
     sd: Floats
 
     def records(self) -> dict[str, list[Any]]:
-        """Return columns of a long table: row, rank (from 1), col, score, mean, sd."""
+        """Return columns of a long table: row, rank (from 1), column, score, mean, sd."""
         there = ~np.isnan(self.score)
         m, at = np.nonzero(there)
         return {
             "row": self.rows[m].tolist(),
             "rank": (at + 1).tolist(),
-            "col": self.cols[there].tolist(),
+            "column": self.cols[there].tolist(),
             "score": self.score[there].tolist(),
             "mean": self.mean[there].tolist(),
             "sd": self.sd[there].tolist(),
@@ -279,11 +279,7 @@ class Recommendations:
 
     def to_frame(self) -> Any:
         """Return the same as a pandas DataFrame, one line a recommendation."""
-        try:
-            import pandas
-        except ImportError:
-            raise DataError("to_frame needs pandas: pip install pandas; records() does not") from None
-        return pandas.DataFrame(self.records())
+        return frame(self.records())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -335,11 +331,6 @@ def _looked_at(
     labels = named(p.col_labels, np.maximum(chosen, 0))
     labels[chosen < 0] = -1 if labels.dtype.kind == "i" else ""
     return Recommendations(named(p.row_labels, index), labels, **tables)
-
-
-def named(labels: LabelArray | None, index: NDArray[np.int64]) -> LabelArray:
-    """Return the labels at indices; without labels, the indices."""
-    return index.copy() if labels is None else labels[index]
 
 
 def _seen(p: Any, exclude: Any) -> Seen | None:

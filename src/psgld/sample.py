@@ -208,6 +208,14 @@ def _ready(data: Observations, model: FactorModel, dtype: str) -> Observations:
         for values in data.value_parts():
             model.check_values(values)  # says how many
     _check_range(data, dtype)
+    if beta == 1.0 and model.likelihood.phi == 1.0:
+        some = data.sample_entries(10_000)[2]
+        if not np.array_equal(some, np.rint(some)):
+            warn(
+                "values that are no counts under Poisson(): its variance is the mean, whatever their scale, and so "
+                "are its intervals; Poisson(phi=None) learns the variance, Gamma() and CompoundPoisson() suit "
+                "positive values better"
+            )
     if (
         data.is_sparse
         and not data.absent_chosen
@@ -216,7 +224,7 @@ def _ready(data: Observations, model: FactorModel, dtype: str) -> Observations:
     ):
         warn(
             "sparse data under a count likelihood: absent entries are taken as unobserved; say "
-            'psgld.observations(V, absent="zero") if they are zeros, or absent="unobserved" if not'
+            'psgld.observations(V, absent="zero") (--absent zero) if they are zeros, or absent="unobserved" if not'
         )
     if data.absent == "zero" and beta not in (1.0, 2.0):
         return _filled(data, beta)

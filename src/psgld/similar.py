@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import DataError
-from .labels import LabelArray, find_labels
+from .labels import LabelArray, find_labels, frame, named
 from .predict import Floats
-from .recommend import named
+from .record.draws import check_factors
 
 
 @final
@@ -29,12 +29,17 @@ class Similar:
     score: Floats
     sd: Floats
 
+    def to_frame(self) -> Any:
+        """Return the same as a pandas DataFrame, one line a label."""
+        return frame(vars(self))
+
 
 def similar(posterior: Any, label: Any, n: int, side: str) -> Similar:
     """Return the n rows (side "rows") or columns most similar to one of them, itself left out."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise DataError(f"n must be an integer >= 1, got {n!r}")
     d = posterior.draws
+    check_factors(d)
     rows = side == "rows"
     X, Y = (d.W, d.H) if rows else (d.H, d.W)
     labels = posterior.row_labels if rows else posterior.col_labels

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .data import Observations, observations
-from .errors import ModelError, SamplingError
+from .errors import DataError, ModelError
 from .fold_in import Entries, Other, check_kept, draw
 from .labels import LabelArray
 from .models import Hyper
 from .record import Draws
-from .record.draws import NORMALS
+from .record.draws import NORMALS, check_factors
 
 _SWEEPS = 20
 _TUNE_CYCLES, _LEAST_TUNE = 50, 200
@@ -33,6 +33,7 @@ def update(
     from .samplers.recorded import from_record
 
     data = observations(V).meaning(posterior.seen and posterior.seen.absent)
+    _check_grown(posterior, data)
     if more.get("sampler") is None:
         more = {**more, "sampler": from_record(posterior.settings["sampler"], SAMPLERS)}
     if tune is None:
@@ -40,6 +41,25 @@ def update(
     draws = int(posterior.draws.phi.shape[1]) if draws is None else draws
     more = {"chains": posterior.chains, **more}
     return sample(data, posterior.model, draws=draws, tune=tune, seed=seed, start=posterior, **more)
+
+
+def _check_grown(posterior: Any, data: Observations) -> None:
+    """Raise if rows, columns or entries are fewer than before: someone gives the new ones alone."""
+    remedy = "update takes the whole matrix, old entries and new; sample(V, model, start=posterior) takes any"
+    sides = zip(
+        ("rows", "columns"),
+        (posterior.row_labels, posterior.col_labels),
+        (data.row_labels, data.col_labels),
+        posterior.shape,
+        data.shape,
+        strict=True,
+    )
+    for name, before, now, old, size in sides:
+        gone = old - np.count_nonzero(_old(before, now, old, size) >= 0)
+        if gone:
+            raise DataError(f"{gone} of the {old} {name} of the posterior are not in V; {remedy}")
+    if posterior.seen is not None and data.stored < len(posterior.seen.indices):
+        raise DataError(f"V has {data.stored} entries, there were {len(posterior.seen.indices)}; {remedy}")
 
 
 @final
@@ -58,8 +78,7 @@ class Start:
                 f"start was sampled with {posterior.model!r}, not with {model!r}; give the same model"
             )
         check_kept(posterior.draws, model)
-        if posterior.draws.W.shape[1] == 0:
-            raise SamplingError("start has no draws of W and H (keep=False); sample it with keep=True")
+        check_factors(posterior.draws)
         last: dict[str, Any] = {n: None if a is None else a[:, -1:] for n, a in vars(posterior.draws).items()}
         rows = _old(posterior.row_labels, data.row_labels, posterior.shape[0], data.shape[0])
         cols = _old(posterior.col_labels, data.col_labels, posterior.shape[1], data.shape[1])

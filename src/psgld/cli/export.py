@@ -42,7 +42,7 @@ def run(args: Namespace) -> int:
     from ..storage import load
     from .output import check_writable, print_json, say, size_of
 
-    check_writable(args.output)
+    check_writable(args.output, inputs=[args.run_file])
     record = export(load(args.run_file), args.output, args.what)
     if args.json:
         print_json(record)

@@ -18,7 +18,7 @@ from ..models import LIKELIHOODS, FactorModel, guess
 from ..posterior import Posterior
 from ..resume import STORE_DTYPES
 from ..samplers import SAMPLERS, Sampler
-from .options import INTERRUPTED, Parser, add_columns, add_json, number
+from .options import INTERRUPTED, Parser, add_columns, add_json, number, path_or_url
 from .output import check_writable, print_json, say, size_of
 
 _SETTINGS = ("blocks", "step_size", "metric", "size", "workers", "exchange")
@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
         "  psgld fit ratings.csv -o run.zarr --rank 32 --resume\n"
         "  psgld fit counts.mtx -o run.npz --rank 20 --likelihood poisson --absent zero",
     )
-    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("file", type=path_or_url, metavar="FILE")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="RUN", help="where to save: RUN.npz or RUN.zarr"
     )
@@ -135,7 +135,7 @@ def _run(args: Namespace, engine: Engine) -> int:
 
     store = _store(args)
     if engine.rank == 0:
-        check_writable(args.output, store=bool(store))
+        check_writable(args.output, store=bool(store), inputs=[Path(args.file)])
     sampler = _sampler(args)
     data = own_strips(_read(args), engine)
     model = _model(args, data)
@@ -195,14 +195,19 @@ def _store(args: Namespace) -> dict[str, Any]:
             "checkpoint_every": args.checkpoint_every,
             "store_dtype": args.store_dtype,
         }
+    if args.output.suffix != ".npz":
+        raise DataError(f"cannot write {args.output}: give a name that ends in .npz or .zarr")
     if args.resume or args.store_dtype:
         raise DataError(f"--resume and --store-dtype need a store, such as -o run.zarr, got -o {args.output}")
     return {}
 
 
 def _read(args: Namespace) -> Observations:
-    """Read a file, or open a directory of shards, which stay on disk."""
-    if args.file.is_dir():
+    """Read a file, or open shards, which stay on disk."""
+    if isinstance(args.file, str) or args.file.is_dir():
+        for name, usual in (("row", None), ("col", None), ("value", None), ("duplicates", "error")):
+            if getattr(args, name) != usual:
+                raise DataError(f"--{name} is for files; shards have been read, see psgld shard --{name}")
         return observations(args.file, args.absent)
     return Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import NoReturn
 
 from ..readers import Column
@@ -26,6 +27,11 @@ class Parser(argparse.ArgumentParser):
 def column(text: str) -> Column:
     """Read a column: a position from 0, or a name."""
     return int(text) if text.isdecimal() else text
+
+
+def path_or_url(text: str) -> Path | str:
+    """Read the path of a file or folder, or leave a URL as it is."""
+    return text if "://" in text else Path(text)
 
 
 def number(text: str) -> float:
@@ -68,6 +74,6 @@ def add_skip_unknown(parser: Parser) -> None:
     )
 
 
-def add_json(parser: Parser) -> None:
+def add_json(parser: argparse._ActionsContainer) -> None:
     """Add --json."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")

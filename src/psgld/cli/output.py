@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,36 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def check_writable(path: Path, needed: int = 0, store: bool = False) -> None:
-    """Raise unless a file (or a store) of that many bytes can be written there: better now than after the sampling."""
+def write_csv(path: Path | None, header: tuple[str, ...], lines: Iterable[Iterable[Any]]) -> None:
+    """Write a table to a file, or print it."""
+    if path is not None:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            _write_lines(file, header, lines)
+    else:
+        _write_lines(sys.stdout, header, lines)
+
+
+def _write_lines(file: Any, header: tuple[str, ...], lines: Iterable[Iterable[Any]]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(lines)
+
+
+def check_csv(path: Path | None, *inputs: Path) -> None:
+    """Raise unless a table can be written there, or is printed."""
+    if path is not None:
+        if path.suffix not in ("", ".csv", ".txt"):
+            raise DataError(f"cannot write {path}: the table is CSV; give a name that ends in .csv")
+        check_writable(path, inputs=inputs)
+
+
+def check_writable(path: Path, needed: int = 0, store: bool = False, inputs: Iterable[Path] = ()) -> None:
+    """Raise unless a file (or a store) of that many bytes can be written there: better now than after the sampling.
+
+    What the command reads, `inputs`, is not written over.
+    """
+    if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
+        raise DataError(f"cannot write {path}: the command reads it; give another name")
     if path.is_dir() and not store:
         raise DataError(f"cannot write {path}: it is a directory, give the name of a file")
     if not path.parent.is_dir():

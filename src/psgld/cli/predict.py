@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from argparse import Namespace
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,31 +33,15 @@ def add(commands: Any) -> None:
 def run(args: Namespace) -> int:
     """Read the pairs, predict, write."""
     from ..storage import load
-    from .output import check_writable
+    from .output import check_csv, write_csv
     from .tables import read_pairs, select_known
 
-    if args.output is not None:
-        check_writable(args.output)
+    check_csv(args.output, args.run_file, args.pairs)
     posterior = load(args.run_file)
     rows, cols = read_pairs(args.pairs, args.row, args.col, posterior)
     keep = select_known(posterior, rows, cols, args.skip_unknown)
     p = posterior.predict(rows[keep], cols[keep])
     low, high = p.interval(args.level)
-    names = [
-        at.tolist() if labels is None else labels[at].tolist()
-        for at, labels in ((p.rows, posterior.row_labels), (p.cols, posterior.col_labels))
-    ]
     numbers = ((f"{x:.6g}" for x in column.tolist()) for column in (p.mean, p.sd, low, high))
-    lines = zip(*names, *numbers, strict=True)
-    if args.output is None:
-        _write(sys.stdout, lines)
-    else:
-        with open(args.output, "w", encoding="utf-8", newline="") as file:
-            _write(file, lines)
+    write_csv(args.output, _HEADER, zip(p.row_labels.tolist(), p.col_labels.tolist(), *numbers, strict=True))
     return 0
-
-
-def _write(file: Any, lines: Iterable[tuple[Any, ...]]) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_HEADER)
-    writer.writerows(lines)

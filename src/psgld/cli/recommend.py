@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--policy", choices=("mean", "ucb", "thompson", "probability"), default="mean", help="(%(default)s)"
     )
-    parser.add_argument("--width", type=float, default=1.0, help="of ucb, in sd (%(default)s)")
+    parser.add_argument("--width", type=float, help="of ucb, in sd (1)")
     parser.add_argument("--threshold", type=float, help="of probability")
     seen = parser.add_mutually_exclusive_group()
     seen.add_argument(
@@ -40,8 +38,9 @@ def add(commands: Any) -> None:
     )
     seen.add_argument("--all", action="store_true", help="rank the columns that were seen, too")
     parser.add_argument("--seed", type=int, default=0, help="of thompson (%(default)s)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="where to write (stdout)")
-    add_json(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="where to write (stdout)")
+    add_json(form)
     add_columns(parser, "row", "col", "value")
     parser.set_defaults(run=run)
 
@@ -49,10 +48,9 @@ def add(commands: Any) -> None:
 def run(args: Namespace) -> int:
     """Load, rank, write."""
     from ..storage import load
-    from .output import check_writable, print_json
+    from .output import check_csv, print_json, write_csv
 
-    if args.output is not None:
-        check_writable(args.output)
+    check_csv(args.output, args.run_file, *([args.seen] if args.seen else []))
     policy = _policy(args)
     posterior = load(args.run_file)
     exclude = _seen(args, posterior)
@@ -62,12 +60,8 @@ def run(args: Namespace) -> int:
         print_json({"policy": args.policy, "recommendations": table})
         return 0
     numbers = ([f"{x:.6g}" for x in table[name]] for name in ("score", "mean", "sd"))
-    lines = zip(table["row"], table["rank"], table["col"], *numbers, strict=True)
-    if args.output is None:
-        _write(sys.stdout, lines)
-    else:
-        with open(args.output, "w", encoding="utf-8", newline="") as file:
-            _write(file, lines)
+    lines = zip(table["row"], table["rank"], table["column"], *numbers, strict=True)
+    write_csv(args.output, _HEADER, lines)
     return 0
 
 
@@ -75,11 +69,16 @@ def _policy(args: Namespace) -> Any:
     from ..errors import DataError
     from ..recommend import POLICIES, UCB, Probability
 
+    for option, policy in (("threshold", Probability.name), ("width", UCB.name)):
+        if getattr(args, option) is not None and args.policy != policy:
+            raise DataError(f"--{option} is of --policy {policy}, got --policy {args.policy}")
     if args.policy == Probability.name:
         if args.threshold is None:
             raise DataError("--policy probability needs --threshold")
         return Probability(args.threshold)
-    return UCB(args.width) if args.policy == UCB.name else POLICIES[args.policy]()
+    if args.policy == UCB.name and args.width is not None:
+        return UCB(args.width)
+    return POLICIES[args.policy]()
 
 
 def _seen(args: Namespace, posterior: Any) -> Any:
@@ -100,15 +99,12 @@ def _seen(args: Namespace, posterior: Any) -> Any:
     both = known(posterior.row_labels, posterior.shape[0], rows)
     both &= known(posterior.col_labels, posterior.shape[1], cols)
     if not both.any():
-        return False
+        raise DataError(
+            f"none of the {len(rows)} entries of {args.seen} is of a row and a column of the run; "
+            "are they swapped? --row and --col name them, --all leaves nothing out"
+        )
     from ..labels import find_labels
 
     i = find_labels(posterior.row_labels, rows[both], posterior.shape[0], "row")
     j = find_labels(posterior.col_labels, cols[both], posterior.shape[1], "column")
     return Observations.from_coo(i, j, values[both], posterior.shape, duplicates="last")
-
-
-def _write(file: Any, lines: Any) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_HEADER)
-    writer.writerows(lines)

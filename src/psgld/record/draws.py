@@ -122,12 +122,19 @@ class Draws:
         return Draws(**kept)
 
 
+def check_factors(draws: Draws) -> None:
+    """Raise unless there are draws of W and H."""
+    if draws.W.shape[1] == 0:
+        raise SamplingError("no draws of W and H were kept (keep=False); use posterior.tracked, or keep=True")
+
+
 def _check_memory(needed: int, chains: int, draws: int) -> None:
     """Raise before sampling starts if the draws cannot fit."""
     free = available_memory()
     if free is not None and needed > 0.9 * free:
         raise SamplingError(
-            f"{draws} draws of {chains} chains need {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free; "
+            f"{draws} draws of {chains} chains need {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free, "
+            "a tenth of which is left to others; "
             "ask for fewer draws, a smaller rank, or keep=False with track=(rows, cols)"
         )
 

@@ -52,6 +52,8 @@ def open_group(path: Any, mode: str) -> Any:
         there = isinstance(where, str) and os.path.isdir(where)
         what = f"{path} is a directory without shards" if there else f"no shards at {path}"
         raise DataError(f"{what}: give a file, or what psgld shard has written") from None
+    except ImportError as error:  # fsspec, or what it needs for a scheme
+        raise DataError(f"cannot open {path}: {error}; pip install fsspec, or what that names") from None
     except (FileExistsError, zarr().errors.ContainsGroupError):
         raise DataError(f"{path} exists; give a new place, or remove it first") from None
 
