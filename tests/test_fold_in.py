@@ -245,7 +245,9 @@ def test_update_matches_labels():
         model, draws=30, tune=400, thin=2, progress=False,
     )  # fmt: skip
     new = psgld.Observations.from_chunks([(users[~early], items[~early], values[~early])])
-    with pytest.raises(psgld.DataError, match=r"55 of the 55 rows .* not in V; update takes the whole matrix"):
+    with pytest.raises(
+        psgld.DataError, match=r"55 of the 55 rows .* not in V; update takes the whole matrix"
+    ):
         post.update(new)
     fewer = psgld.Observations.from_coo(rows[early][:-1], cols[early][:-1], values[early][:-1], data.shape)
     same = replace(post, row_labels=None, col_labels=None)

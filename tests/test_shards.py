@@ -15,6 +15,7 @@ from scipy import io, sparse
 
 import psgld
 from psgld import _core
+from psgld.cli import main
 from psgld.shards import spool, store, stream, write
 from psgld.shards.sides import Dealer, Named
 
@@ -171,6 +172,21 @@ def test_a_path_leaves_them_on_disk(tmp_path):
     mine = psgld.sample(tmp_path / "s", model, **RUN)
     assert mine.settings["blocks"] == 4
     assert np.array_equal(mine.W, psgld.sample(shards, model, **RUN).W)
+
+
+def test_shards_at_a_url(tmp_path):
+    model, absent = psgld.FactorModel(3, "poisson"), {"absent": "unobserved"}
+    expected = psgld.sample(psgld.shard(frame(), tmp_path / "s", 4, **absent), model, **RUN)
+    for url in ("memory://shards", (tmp_path / "t").as_uri()):
+        psgld.shard(frame(), url, 4, **absent)
+        assert np.array_equal(psgld.sample(url, model, **RUN).W, expected.W)
+    fit = ["fit", (tmp_path / "t").as_uri(), "-o", str(tmp_path / "r.npz"), "--rank", "3", "-q"]
+    assert main([*fit, "--draws", "2", "--tune", "5", "--likelihood", "poisson"]) == 0
+    assert main([*fit, "--duplicates", "sum"]) == 2
+    with pytest.raises(psgld.DataError, match="no shards at memory://nowhere"):
+        psgld.observations("memory://nowhere")
+    with pytest.raises(psgld.DataError, match=r"cannot open unknown://x: .*pip install"):
+        psgld.observations("unknown://x")
 
 
 def test_blocks_that_were_cut_short_are_written_again(tmp_path):

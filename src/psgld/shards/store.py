@@ -46,16 +46,20 @@ def zarr() -> Any:
 def open_group(path: Any, mode: str) -> Any:
     """Open (mode "r") or make (mode "w-") a group."""
     where = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if isinstance(where, str):
+        where = where.removeprefix("file://")  # fsspec would not make folders there
     try:
         return zarr().open_group(where, mode=mode, zarr_format=3)
     except FileNotFoundError:
         there = isinstance(where, str) and os.path.isdir(where)
         what = f"{path} is a directory without shards" if there else f"no shards at {path}"
         raise DataError(f"{what}: give a file, or what psgld shard has written") from None
-    except ImportError as error:  # fsspec, or what it needs for a scheme
-        raise DataError(f"cannot open {path}: {error}; pip install fsspec, or what that names") from None
     except (FileExistsError, zarr().errors.ContainsGroupError):
         raise DataError(f"{path} exists; give a new place, or remove it first") from None
+    except (ImportError, ValueError) as error:  # fsspec, what it needs for a scheme, or no such scheme
+        raise DataError(
+            f"cannot open {path}: {error}; pip install psgld[remote], or what that names"
+        ) from None
 
 
 def create(group: Any, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
