@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dense_block.hpp"
+#include "first_try.hpp"
 #include "normal_rows.hpp"
 #include "precision.hpp"
 #include "quantile_tile.hpp"
@@ -268,6 +269,7 @@ const Kernels<T>& table() {
       .residuals = residuals<T>,
       .add_noise = add_noise<T>,
       .first_words = first_words,
+      .first_try = first_try,
       .sort_lanes = sort_lanes<T>,
   };
   return kernels;
