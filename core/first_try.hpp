@@ -3,6 +3,7 @@
 // are left to the stream itself.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -23,13 +24,28 @@ struct Try {
   Flags taken;
 };
 
-inline bool any(Flags flags) {
+// A bit for each lane.
+inline uint32_t bits(Flags flags) {
 #if defined(__AVX512F__)
-  return _mm512_test_epi64_mask((__m512i)flags, (__m512i)flags) != 0;
+  return _mm512_movepi64_mask((__m512i)flags);
+#elif defined(__AVX2__)
+  return static_cast<uint32_t>(_mm256_movemask_pd((__m256d)flags));
 #else
-  int64_t found = 0;
-  for (int l = 0; l < kLanes<int64_t>; ++l) found |= flags[l];
-  return found != 0;
+  uint32_t out = 0;
+  for (int l = 0; l < kLanes<int64_t>; ++l) out |= static_cast<uint32_t>(flags[l] & 1) << l;
+  return out;
+#endif
+}
+
+inline VecD look_up(const double* table, Half index) {
+#if defined(__AVX512F__)
+  return (VecD)_mm512_i32gather_pd((__m256i)index, table, 8);
+#elif defined(__AVX2__)
+  return (VecD)_mm256_i32gather_pd(table, (__m128i)index, 8);
+#else
+  VecD out;
+  for (int l = 0; l < kLanes<double>; ++l) out[l] = table[index[l]];
+  return out;
 #endif
 }
 
@@ -65,21 +81,21 @@ inline VecD uniform(Words words, int q) {
 inline Try normal(Words words, int q, const double* ziggurat) {
   const Half high = half(words[0] + q), low = half(words[1] + q);
   const VecD u = (to_double(high) * 0x1p21 + to_double(low >> 11) + 0.5) * 0x1p-52 - 1.0;
-  VecD width, inner;
-  for (int l = 0; l < kLanes<double>; ++l) {
-    width[l] = ziggurat[low[l] & 127];
-    inner[l] = ziggurat[(low[l] & 127) + 1];
-  }
-  const VecD x = u * width;
-  return {x, vabs(x) < inner};
+  const VecD x = u * look_up(ziggurat, low & 127);
+  return {x, vabs(x) < look_up(ziggurat + 1, low & 127)};
 }
 
 inline Try gamma(VecD shape, Words words, int q, const double* ziggurat) {
   const Try z = normal(words, q, ziggurat);
-  const VecD x = z.value, d = shape - 1.0 / 3.0, root = 1.0 + x / vsqrt<double>(9.0 * d),
-             u = uniform(words + 2, q);
-  return {d * root * root * root,
-          z.taken & (shape >= 1.0) & (root > 0.0) & (u < 1.0 - 0.0331 * x * x * x * x)};
+  const VecD x = z.value, d = shape - 1.0 / 3.0, root = 1.0 + x / vsqrt<double>(9.0 * d);
+  const VecD v = root * root * root, u = uniform(words + 2, q);
+  const Flags able = z.taken & (shape >= 1.0) & (root > 0.0);
+  Flags taken = able & (u < 1.0 - 0.0331 * x * x * x * x);
+  for (uint32_t unsure = bits(able & ~taken); unsure; unsure &= unsure - 1) {
+    const int l = std::countr_zero(unsure);
+    if (std::log(u[l]) < 0.5 * x[l] * x[l] + d[l] * (1.0 - v[l] + std::log(v[l]))) taken[l] = -1;
+  }
+  return {d * v, taken};
 }
 
 // Numbers with means below 10 by inversion, in all lanes until the last is done.
@@ -100,7 +116,7 @@ inline void small_poisson(const VecD* mean, Words words, Try* out) {
       p[part] *= mean[part] * (1.0 / n);
       more |= above;
     }
-    if (!any(more)) return;
+    if (!bits(more)) return;
   }
 }
 
@@ -116,10 +132,21 @@ inline Try large_poisson(VecD mean, Words words, int q) {
 inline void poisson(const VecD* mean, Words words, Try* out) {
   small_poisson(mean, words, out);
   for (int part = 0; part < kParts; ++part)
-    if (any(~out[part].taken)) {
+    if (bits(~out[part].taken)) {
       const Try large = large_poisson(mean[part], words, part * kLanes<double>);
       out[part] = {large.taken ? large.value : out[part].value, out[part].taken | large.taken};
     }
+}
+
+// What the numbers leave of the words: a small one has used two of them, a large one four.
+inline Words words_left(const VecD* mean, Words words, uint32_t (*mixed)[kTilePairs]) {
+  constexpr int L = kLanes<double>;
+  Flags large{};
+  for (int part = 0; part < kParts; ++part) large |= mean[part] >= 10.0;
+  if (!bits(large)) return words + 2;
+  for (int q = 0; q < kTilePairs; ++q)
+    for (int w = 0; w < 4; ++w) mixed[w][q] = words[w + (mean[q / L][q % L] >= 10.0 ? 4 : 2)][q];
+  return mixed;
 }
 
 inline VecD power(VecD mu, double p) {
@@ -131,15 +158,13 @@ inline VecD power(VecD mu, double p) {
 inline void compound_poisson(const VecD* mu, double phi, double beta, Words words, const double* ziggurat,
                              Try* out) {
   VecD root[kParts], mean[kParts];
-  alignas(64) uint32_t rest[4][kTilePairs];  // what the numbers have left of the words
   for (int part = 0; part < kParts; ++part) {
     root[part] = power(mu[part], beta);
     mean[part] = root[part] * (1.0 / (phi * beta));
   }
   poisson(mean, words, out);
-  for (int q = 0; q < kTilePairs; ++q)
-    for (int w = 0; w < 4; ++w)
-      rest[w][q] = words[w + (mean[q / kLanes<double>][q % kLanes<double>] < 10.0 ? 2 : 4)][q];
+  alignas(64) uint32_t mixed[4][kTilePairs];
+  const Words rest = words_left(mean, words, mixed);
   for (int part = 0; part < kParts; ++part) {
     const VecD number = out[part].value;
     const Flags none = number == 0.0;
@@ -170,7 +195,7 @@ inline uint32_t first_try(double beta, double phi, Words words, const double* zi
   uint32_t left = 0;
   for (int part = 0; part < kParts; ++part) {
     store(x + part * L, out[part].taken ? out[part].value : load(x + part * L));
-    for (int l = 0; l < L; ++l) left |= static_cast<uint32_t>(out[part].taken[l] == 0) << (part * L + l);
+    left |= bits(~out[part].taken) << (part * L);
   }
   return left;
 }
