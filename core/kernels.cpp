@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dense_block.hpp"
+#include "first_try.hpp"
 #include "normal_rows.hpp"
 #include "precision.hpp"
 #include "quantile_tile.hpp"
@@ -163,15 +164,15 @@ void noise(const uint32_t* ids, int64_t rows, int components, uint32_t tag, uint
 template <class T>
 void dots(const T* x, int64_t x_stride, const T* y, int64_t y_stride, int components, const int64_t* i,
           const int64_t* j, int64_t n, T* out) {
-  constexpr int L = kLanes<T>, ahead = 8, line = 64 / static_cast<int>(sizeof(T));
+  constexpr int L = kLanes<T>, ahead = 16, line = 64 / static_cast<int>(sizeof(T));
   const int whole = components / L * L;
   for (int64_t q = 0; q < n; ++q) {
     const T *a = x + i[q] * x_stride, *b = y + j[q] * y_stride;
     if (q + ahead < n) {  // the rows come in any order: ask for those to come
       const T *c = x + i[q + ahead] * x_stride, *d = y + j[q + ahead] * y_stride;
       for (int k = 0; k < components; k += line) {
-        __builtin_prefetch(c + k);
-        __builtin_prefetch(d + k);
+        __builtin_prefetch(c + k, 0, 2);  // into the second-level cache: the first has few places to wait in
+        __builtin_prefetch(d + k, 0, 2);
       }
     }
     Vec<T> s{};
@@ -268,6 +269,7 @@ const Kernels<T>& table() {
       .residuals = residuals<T>,
       .add_noise = add_noise<T>,
       .first_words = first_words,
+      .first_try = first_try,
       .sort_lanes = sort_lanes<T>,
   };
   return kernels;

@@ -17,7 +17,7 @@ constexpr int kPanelColumns = 128;  // dense ones of this size: their scores sta
 constexpr int kBatch = 64;          // sparse entries worked on together
 constexpr int kKernelRun = 128;     // log likelihoods summed by themselves, whoever does it
 constexpr int kTilePairs = 16;      // pairs whose draws are sorted side by side
-constexpr int kFirstWords = 8;      // of a stream, made for all pairs of a tile at once
+constexpr int kFirstWords = 8;      // of a stream, at most so many made for all pairs of a tile at once
 
 // Members of the Tweedie family with a shortcut for powers of mu; Power serves every other beta.
 enum class Family : int { poisson, gaussian, gamma, inverse_gaussian, half, power };
@@ -156,9 +156,15 @@ struct Kernels {
   // x += sqrt(phi) z at n <= kTilePairs pairs, draws x stride: new observations of a Gaussian model.
   void (*add_noise)(const int64_t* rows, const int64_t* columns, int n, int64_t draws, const double* phi,
                     uint64_t seed, T* x, int64_t stride);
-  // The first words of the streams (seed; row, column, draw) of random.hpp: out is aligned to 64 bytes.
+  // The first words (a multiple of four) of the streams (seed; row, column, draw) of random.hpp: out is
+  // aligned to 64 bytes.
   void (*first_words)(const int64_t* rows, const int64_t* columns, int n, uint32_t draw, uint64_t seed,
-                      uint32_t (*out)[kTilePairs]);
+                      int number, uint32_t (*out)[kTilePairs]);
+  // New observations of the member `beta` at kTilePairs pairs in one draw, from those words and the widths of
+  // the ziggurat: in place of their means x, aligned to 64 bytes; a bit for each pair where it takes more
+  // words.
+  uint32_t (*first_try)(double beta, double phi, const uint32_t (*words)[kTilePairs], const double* ziggurat,
+                        double* x);
   // Sorts each of the kTilePairs columns of x, n x kTilePairs, aligned to 64 bytes.
   void (*sort_lanes)(T* x, int64_t n);
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <exception>
 #include <mutex>
@@ -71,8 +72,7 @@ double power(double mu, double p) {
   return std::pow(mu, p);
 }
 
-double observe(double mu, double phi, const Observation& o, Stream&& z) {
-  mu = std::max(mu, o.floor);
+double observe(double mu, double phi, const Observation& o, Stream& z) {
   if (o.beta == 1.0) return phi * z.poisson(mu / phi);
   if (o.beta == 0.0) return phi * mu * z.gamma(1.0 / phi);
   if (o.beta == -1.0) return z.inverse_gaussian(mu, 1.0 / phi);
@@ -88,16 +88,25 @@ void observe_tile(const Draws<T>& d, const Observation& o, const int64_t* i, con
                   int64_t stride) {
   if (o.beta == 2.0) return kernels<X>().add_noise(i, j, n, d.draws, d.phi, o.seed, x, stride);
   static_assert(kFirstWords <= Stream::kBegun);
-  alignas(64) uint32_t words[kFirstWords][kTilePairs];
+  const bool jumps = o.beta > 0.0 && o.beta < 1.0;  // the number and the sum of them: twice the words
+  const int number = jumps ? kFirstWords : kFirstWords / 2;
+  alignas(64) uint32_t words[kFirstWords][kTilePairs] = {};
+  alignas(64) double value[kTilePairs];
+  std::fill_n(value, kTilePairs, 1.0);
   for (int64_t s = 0; s < d.draws; ++s) {
     const uint32_t draw = static_cast<uint32_t>(s);
-    kernels<X>().first_words(i, j, n, draw, o.seed, words);
-    for (int q = 0; q < n; ++q) {
-      X& value = x[s * stride + q];
-      value = static_cast<X>(observe(value, d.phi[s], o,
-                                     Stream(o.seed, static_cast<uint32_t>(i[q]), static_cast<uint32_t>(j[q]),
-                                            draw, words[0] + q, kFirstWords, kTilePairs)));
+    X* at = x + s * stride;
+    for (int q = 0; q < n; ++q) value[q] = std::max(static_cast<double>(at[q]), o.floor);
+    kernels<X>().first_words(i, j, n, draw, o.seed, number, words);
+    uint32_t left = (1u << n) - 1;
+    if (o.beta >= 0.0) left &= kernels<X>().first_try(o.beta, d.phi[s], words, ziggurat.x, value);
+    for (; left; left &= left - 1) {
+      const int q = std::countr_zero(left);
+      Stream stream(o.seed, static_cast<uint32_t>(i[q]), static_cast<uint32_t>(j[q]), draw, words[0] + q,
+                    number, kTilePairs);
+      value[q] = observe(value[q], d.phi[s], o, stream);
     }
+    for (int q = 0; q < n; ++q) at[q] = static_cast<X>(value[q]);
   }
 }
 

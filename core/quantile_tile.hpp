@@ -34,15 +34,15 @@ struct CellLanes {
 
 // What the streams of random.hpp begin with, at n pairs in one draw: word w of pair q at out[w][q].
 inline void first_words(const int64_t* rows, const int64_t* columns, int n, uint32_t draw, uint64_t seed,
-                        uint32_t (*out)[kTilePairs]) {
+                        int number, uint32_t (*out)[kTilePairs]) {
   constexpr int L = kLanes<uint32_t>;
   const RoundKeys keys(seed);
   const CellLanes cells(rows, columns, n);
   for (int first = 0; first < n; first += L)
-    for (uint32_t block = 0; block < kFirstWords / 4; ++block) {
+    for (int block = 0; block < number / 4; ++block) {
       VecU words[4];
-      philox_lanes(splat(block), load(cells.row + first), load(cells.column + first), splat(draw), keys,
-                   words);
+      philox_lanes(splat(static_cast<uint32_t>(block)), load(cells.row + first), load(cells.column + first),
+                   splat(draw), keys, words);
       for (int w = 0; w < 4; ++w) store(out[4 * block + w] + first, words[w]);
     }
 }

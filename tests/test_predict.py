@@ -79,6 +79,72 @@ def test_quantiles_are_those_of_the_new_draws(kept, dtype):
         )
 
 
+def one_distribution(likelihood, mu, phi, n, seed=2):
+    """n new observations of the same distribution, at 16 pairs: a whole tile."""
+    one, kept = np.ones((1, 1, 1)), n // 16
+    W, H = np.full((1, kept, 1, 1), mu), np.ones((1, kept, 16, 1))
+    d = Draws(W, H, None, None, one, one, np.zeros((1, kept)), np.full((1, kept), phi))
+    return Prediction(d, likelihood, np.zeros(16, int), np.arange(16), seed).new_draws().ravel()
+
+
+def philox(counter, key):
+    """Words of Philox4x32-10, by its definition: counters (4, n) of words, a key of two."""
+    x = np.broadcast_arrays(*(np.asarray(c, np.uint64) for c in counter))
+    word = np.uint64(0xFFFFFFFF)
+    for turn in range(10):
+        steps = zip(key, (0x9E3779B9, 0xBB67AE85), strict=True)
+        k0, k1 = (np.uint64((k + turn * step) % 2**32) for k, step in steps)
+        p, q = x[0] * np.uint64(0xD2511F53), x[2] * np.uint64(0xCD9E8D57)
+        x = [(q >> np.uint64(32)) ^ x[1] ^ k0, q & word, (p >> np.uint64(32)) ^ x[3] ^ k1, p & word]
+    return x
+
+
+def test_small_counts_invert_the_words_of_their_stream():
+    """The least n whose distribution function reaches the uniform of (seed; row, column, draw)."""
+    d = made_up("float64", bias=False, kept=100)
+    rows, cols, seed = np.arange(21) % 23, np.arange(21) % 17, (7 << 32) + 5
+    p = Prediction(d, psgld.Poisson(), rows, cols, seed=seed)
+    draws = np.arange(200)[:, None]
+    high, low, _, _ = philox((0, rows, cols, draws), (5, 7))
+    u = ((high >> np.uint64(5) << np.uint64(26) | low >> np.uint64(6)) + 0.5) * 2.0**-53
+    phi = d.phi.reshape(-1, 1)
+    mean = p.draws / phi
+    expected = phi * stats.poisson.ppf(u, mean)
+    small = mean < 10
+    assert small.any() and (~small).any()
+    np.testing.assert_allclose(p.new_draws()[small], expected[small], rtol=1e-14)
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.7, 4.0, 9.99, 10.0, 35.0, 400.0])
+def test_counts_have_the_probabilities_of_the_poisson(mu):
+    n = 320_000
+    counts = one_distribution(psgld.Poisson(), mu, 1.0, n)
+    law = stats.poisson(mu)
+    inner = np.arange(law.ppf(1e-4), law.ppf(1 - 1e-4) + 1)  # and what lies beyond on either side
+    expected = n * np.r_[law.cdf(inner[0] - 1), law.pmf(inner), law.sf(inner[-1])]
+    seen = np.r_[(counts < inner[0]).sum(), [(counts == k).sum() for k in inner], (counts > inner[-1]).sum()]
+    often = expected > 5
+    rest = np.array([seen[~often].sum(), expected[~often].sum()])
+    square = ((seen - expected)[often] ** 2 / expected[often]).sum() + (rest[0] - rest[1]) ** 2 / max(
+        rest[1], 1
+    )
+    assert stats.chi2.sf(square, often.sum()) > 1e-4
+
+
+@pytest.mark.parametrize("phi", [0.02, 0.5, 1.0, 3.0])
+def test_gamma_and_compound_draws_have_their_distribution(phi):
+    n, mu, beta = 320_000, 2.0, 0.5
+    drawn = one_distribution(psgld.Gamma(), mu, phi, n)
+    assert stats.kstest(drawn, stats.gamma(1 / phi, scale=phi * mu).cdf).pvalue > 1e-4
+    drawn = one_distribution(psgld.CompoundPoisson(beta), mu, phi, n)
+    none = np.exp(-(mu**beta) / (phi * beta))
+    assert abs((drawn == 0).sum() - n * none) < 4.5 * np.sqrt(n * none * (1 - none)) + 1
+    at = np.quantile(drawn[drawn > 0], np.linspace(0.01, 0.99, 50))
+    share = (drawn[:, None] > at).mean(0)
+    exact = survival(at[:, None], np.array([mu]), np.array([phi]), beta)[:, 0]
+    assert np.abs(share - exact).max() < 4.5 * 0.5 / np.sqrt(n)
+
+
 def test_tails_of_the_normal_behind_gamma_draws():
     """A gamma variable of a large shape is a cubed normal: its tails are where a ziggurat could go wrong."""
     n, shape = 400_000, 400.0
