@@ -22,7 +22,8 @@ struct Chain<T>::Worker {
 };
 
 template <class T>
-Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood)
+Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood,
+                bool close)
     : components(components),
       grid(grid),
       likelihood(likelihood),
@@ -39,9 +40,9 @@ Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelih
     set_vector(factor.move, std::vector<T>(components, 1));
     factor.tag = tag;
   };
-  // Outer rows are gone through one after the other; those of dense blocks and of zeros as matrices.
   const bool matrices = grid.blocks[0].dense || likelihood.zeros;
-  prepare(outer, grid.outer, swapped ? 1 : 0, matrices ? whole_stride(components) : close_stride(components));
+  prepare(outer, grid.outer, swapped ? 1 : 0,
+          close && !matrices ? close_stride(components) : whole_stride(components));
   prepare(inner, grid.inner, swapped ? 0 : 1, whole_stride(components));
   for (auto& slot : slot_) slot = -1;
   for (int rows : grid.inner.rows)

@@ -35,7 +35,8 @@ class Chain {
   T temperature = 1, momentum = 0, phi = 1;
   uint64_t key = 0;
 
-  Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood);
+  // `close`: outer rows lie close (kernels.hpp), where blocks have few entries a row.
+  Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood, bool close);
   ~Chain();
 
   // A run of the outer strips of the grid: the blocks of a part that are worked on.

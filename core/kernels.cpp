@@ -46,23 +46,29 @@ std::span<const T> rows_ahead(const Strip<T>& strip, int first, int last) {
   return {strip.x + first * stride, (last - first) * stride};
 }
 
-// The same, and the inner rows that their entries hit, unless these and their gradients stay in cache.
+// Whether inner rows and their gradients stay in cache, however many entries hit them.
+template <class T>
+bool cached(const Strip<T>& inner) {
+  return sizeof(T) * inner.rows * inner.stride < size_t{1} << 19;
+}
+
+// Of a sparse block, where inner rows do not stay in cache: also those that the entries of the rows hit, up
+// to `end`, the last row of the chunk.
 template <class T>
 Wanted<T> wanted_ahead(const Block<T>& block, const Strip<T>& outer, const Strip<T>& inner, const T* gradient,
-                       int first, int last) {
-  constexpr size_t kCached = (size_t{1} << 19) / sizeof(T);
-  const size_t stride = inner.stride;
+                       int first, int last, int end) {
   Wanted<T> wanted{rows_ahead(outer, first, last)};
-  if (block.dense || wanted.rows.empty() || inner.rows * stride < kCached) return wanted;
-  last = std::min(last, block.rows);
+  if (block.dense || first >= end || cached(inner)) return wanted;
+  last = std::min(last, end);
   return {wanted.rows, &block, inner.x, gradient, inner.stride, block.start[first], block.start[last]};
 }
 
-// What is read once from one end to the other, for panels to come: the processor sees that too late, as
-// much else is read in between. The entries of the rows at `row`, whose starts were asked for a panel ago.
+// Of the panel at `row`, what is read once from one end to the other: the processor would see that too late,
+// as so much else is read in between. The starts are those of the next panel: here one has to know them.
 template <class T>
-[[gnu::always_inline]] inline void prefetch_panel(const Block<T>& block, const Strip<T>& outer, int row) {
-  const int last = std::min(row + kPanelRows, block.rows);
+[[gnu::always_inline]] inline void prefetch_panel(const Block<T>& block, const Strip<T>& outer, int row,
+                                                  int end) {
+  const int last = std::min(row + kPanelRows, end);
   if (row >= last) return;
   prefetch_run(outer.ids, row, last);
   prefetch_run(block.start, row + kPanelRows, last + kPanelRows);
@@ -113,7 +119,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       squares += dense_panel(block, likelihood, pass, rule, x, inner.x, packed, r, padded(n), gradient,
                              partial, r > first, panel);
     } else {
-      prefetch_panel(block, outer, r + 2 * tile);
+      if (!cached(inner)) prefetch_panel(block, outer, r + 2 * tile, last);
       std::memset(gradient, 0, sizeof(T) * padded(n) * stride);
       if (block.entries > 0 && !(likelihood.zeros && pass == Pass::weight))
         squares += sparse_rows(block, likelihood, pass, stride, x, inner.x, r, r + n, gradient, partial);
@@ -127,7 +133,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       for (int s = 0; s < n; s += kRowTile)
         step_rows(rule, outer, r + s, n - s < kRowTile ? n - s : kRowTile,
                   gradient + static_cast<size_t>(s) * stride, scratch->pattern, noise,
-                  wanted_ahead(block, outer, inner, partial, r + s + tile, r + s + tile + kRowTile));
+                  wanted_ahead(block, outer, inner, partial, r + s + tile, r + s + tile + kRowTile, last));
     } else {
       add_rows(outer.sum + static_cast<size_t>(r) * stride, gradient, static_cast<size_t>(n) * stride);
     }

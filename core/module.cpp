@@ -84,9 +84,9 @@ template <class T>
 struct BoundChain : Chain<T> {
   bool swapped;
   BoundChain(const Grid<T>& grid, int components, bool swapped, int family, double beta, double floor,
-             bool zeros)
+             bool zeros, bool close)
       : Chain<T>(grid, components, swapped,
-                 {static_cast<Family>(family), static_cast<T>(beta), static_cast<T>(floor), zeros}),
+                 {static_cast<Family>(family), static_cast<T>(beta), static_cast<T>(floor), zeros}, close),
         swapped(swapped) {}
   Factor<T>& factor(int which) { return (which == 0) != swapped ? this->outer : this->inner; }
   const Side<T>& side(int which) { return (which == 0) != swapped ? this->grid.outer : this->grid.inner; }
@@ -221,7 +221,8 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
       .def(
           "__init__",
           [](C* self, const G& grid, int components, bool swapped, int family, double beta, double floor,
-             bool zeros) { new (self) C(grid, components, swapped, family, beta, floor, zeros); },
+             bool zeros,
+             bool close) { new (self) C(grid, components, swapped, family, beta, floor, zeros, close); },
           nb::keep_alive<1, 2>())
       .def_prop_rw(
           "metric", [](const C& c) { return static_cast<int>(c.metric); },

@@ -35,12 +35,21 @@ class Prefetch {
         lines_((wanted.rows.size() / kLine<T> + turns - 1) / turns),
         entries_((wanted.last - wanted.entry + turns - 1) / turns) {}
 
-  void turn() { ask(lines_, entries_); }
-  void rest() { ask(end_ - at_, wanted_.last); }
+  void rows_turn() { ask_rows(lines_); }
+  void turn() {
+    ask_rows(lines_);
+    ask_entries(entries_);
+  }
+  void rest() {
+    ask_rows(end_ - at_);
+    ask_entries(wanted_.last);
+  }
 
  private:
-  void ask(size_t lines, uint32_t entries) {
+  void ask_rows(size_t lines) {
     for (; lines > 0 && at_ < end_; --lines, at_ += kLine<T>) __builtin_prefetch(at_, 1);
+  }
+  void ask_entries(uint32_t entries) {
     for (; entries > 0 && wanted_.entry < wanted_.last; --entries, ++wanted_.entry) {
       const Block<T>& block = *wanted_.block;
       const size_t hit = block.index16 ? block.index16[wanted_.entry] : block.index32[wanted_.entry];

@@ -93,7 +93,7 @@ inline Vec<double> lane_counts(const double* counts, const int32_t* index) {
 
 // Rows [first, first + n) with their gradients and their noise one after the other. Rows that are no whole
 // vectors are taken in runs that are, some of them with rows behind the last of a strip, which stay 0.
-template <class T, Metric metric, bool inverse, bool second_order>
+template <class T, Metric metric, bool inverse, bool second_order, int run>
 inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
                       const NoisePattern& pattern, const float* noise) {
   const T rho = rule.momentum, half = T(0.5) * std::min(rule.step, T(1)) / (1 + rho);
@@ -104,7 +104,6 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
           slope = T(0.5) * spread * half * (second_order ? T(-0.25) : T(0.5)),
           root_step = T(0.5) * std::sqrt(rule.step);
   const int noise_stride = (rule.components + 3) / 4 * 4, stride = rule.stride;
-  const int run = stride % kLanes<T> ? kRowRun : 1;
   T* x = strip.x + static_cast<size_t>(first) * stride;
   T* momentum = second_order ? strip.momentum + static_cast<size_t>(first) * stride : nullptr;
   const T* inverse_root =
@@ -176,13 +175,21 @@ inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
     ahead.rest();
   } else if (wanted.empty()) {
     make_noise(Nothing{});
+  } else if (wanted.entry == wanted.last) {
+    make_noise([&] { ahead.rows_turn(); });
   } else {
     make_noise([&] { ahead.turn(); });
   }
+  auto move = [&]<Metric metric, bool inverse, bool second_order>() {
+    if constexpr (!Tail<T>::kNever)
+      if (rule.stride % kLanes<T>)
+        return move_rows<T, metric, inverse, second_order, kRowRun>(rule, strip, first, n, gradient, pattern,
+                                                                    noise);
+    move_rows<T, metric, inverse, second_order, 1>(rule, strip, first, n, gradient, pattern, noise);
+  };
   auto go = [&]<Metric metric, bool inverse>() {
-    rule.momentum != 0
-        ? move_rows<T, metric, inverse, true>(rule, strip, first, n, gradient, pattern, noise)
-        : move_rows<T, metric, inverse, false>(rule, strip, first, n, gradient, pattern, noise);
+    rule.momentum != 0 ? move.template operator()<metric, inverse, true>()
+                       : move.template operator()<metric, inverse, false>();
   };
   const bool inverse = rule.inverse != 0;
   switch (rule.metric) {
