@@ -198,7 +198,7 @@ void Chain<T>::advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, s
   const int rows = std::max(*std::max_element(grid.outer.rows.begin(), grid.outer.rows.end()),
                             *std::max_element(grid.inner.rows.begin(), grid.inner.rows.end()));
   const bool all_here = strips.first == 0 && strips.last == grid.strips && !parts.empty();
-  const bool sums = all_here && rows * stride * sizeof(T) <= kInCache;
+  const bool sums = all_here && rows * inner.stride * sizeof(T) <= kInCache;
   changed();
   run(pool, parts.size(), strips, [&](size_t q) {
     return Iteration{parts[q],
