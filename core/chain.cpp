@@ -22,28 +22,31 @@ struct Chain<T>::Worker {
 };
 
 template <class T>
-Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood)
+Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood,
+                bool close)
     : components(components),
-      stride(stride_of(components)),
       grid(grid),
       likelihood(likelihood),
       squares_(grid.chunk_slots),
       remaining_(grid.strips),
       slot_(grid.strips),
       strip_sums_((grid.outer.rows.size() + grid.inner.rows.size()) * 3 * components) {
-  auto prepare = [&](Factor<T>& factor, const Side<T>& side, uint32_t tag) {
+  auto prepare = [&](Factor<T>& factor, const Side<T>& side, uint32_t tag, int stride) {
     factor.x = Aligned<T>(side.positions * stride);
+    factor.stride = stride;
     for (auto* vector : {&factor.linear, &factor.quadratic, &factor.move, &factor.curvature, &factor.ridge})
-      *vector = Aligned<T>(stride);
-    std::fill_n(factor.ridge.data(), stride, T(1));
-    std::fill_n(factor.move.data(), components, T(1));
+      *vector = Aligned<T>(kRowRun * stride);
+    std::fill_n(factor.ridge.data(), kRowRun * stride, T(1));
+    set_vector(factor.move, std::vector<T>(components, 1));
     factor.tag = tag;
   };
-  prepare(outer, grid.outer, swapped ? 1 : 0);
-  prepare(inner, grid.inner, swapped ? 0 : 1);
+  const bool matrices = grid.blocks[0].dense || likelihood.zeros;
+  prepare(outer, grid.outer, swapped ? 1 : 0,
+          close && !matrices ? close_stride(components) : whole_stride(components));
+  prepare(inner, grid.inner, swapped ? 0 : 1, whole_stride(components));
   for (auto& slot : slot_) slot = -1;
   for (int rows : grid.inner.rows)
-    partial_size_ = std::max(partial_size_, kernels<T>().partial_size(rows, stride, likelihood));
+    partial_size_ = std::max(partial_size_, kernels<T>().partial_size(rows, inner.stride, likelihood));
   partial_size_ = (partial_size_ + 63) / 64 * 64;
 }
 
@@ -53,7 +56,7 @@ Chain<T>::~Chain() = default;
 template <class T>
 Rule<T> Chain<T>::rule(const Factor<T>& f, uint64_t t, double step, double scale) const {
   return {components,
-          stride,
+          f.stride,
           metric,
           mirror,
           static_cast<T>(step),
@@ -74,11 +77,16 @@ Rule<T> Chain<T>::rule(const Factor<T>& f, uint64_t t, double step, double scale
 
 template <class T>
 Strip<T> Chain<T>::strip(const Side<T>& side, const Factor<T>& f, int number) const {
-  const size_t first = side.first[number], at = first * stride;
+  const size_t first = side.first[number], at = first * f.stride;
   auto row = [at](const Aligned<T>& a) { return a.data() ? a.data() + at : nullptr; };
-  return {
-      side.rows[number],   row(f.x),  row(f.momentum), side.ids.data() + first, side.counts.data() + first,
-      row(f.inverse_root), row(f.sum)};
+  return {side.rows[number],
+          f.stride,
+          row(f.x),
+          row(f.momentum),
+          side.ids.data() + first,
+          side.counts.data() + first,
+          row(f.inverse_root),
+          row(f.sum)};
 }
 
 template <class T>
@@ -190,7 +198,7 @@ void Chain<T>::advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, s
   const int rows = std::max(*std::max_element(grid.outer.rows.begin(), grid.outer.rows.end()),
                             *std::max_element(grid.inner.rows.begin(), grid.inner.rows.end()));
   const bool all_here = strips.first == 0 && strips.last == grid.strips && !parts.empty();
-  const bool sums = all_here && rows * stride * sizeof(T) <= kInCache;
+  const bool sums = all_here && rows * inner.stride * sizeof(T) <= kInCache;
   changed();
   run(pool, parts.size(), strips, [&](size_t q) {
     return Iteration{parts[q],
@@ -227,6 +235,7 @@ void Chain<T>::accumulate(Pool& pool, Pass pass, int part) {
 template <class T>
 void Chain<T>::set_bound(Pool& pool, Factor<T>& factor, std::span<const double> rate) {
   if (!factor.inverse_root.data()) factor.inverse_root = Aligned<T>(factor.x.size());
+  const size_t stride = factor.stride;
   Aligned<T> prior(stride, T(1));
   for (int k = 0; k < components; ++k) prior[k] = static_cast<T>(rate[k]);
   const size_t rows = factor.x.size() / stride;
@@ -235,7 +244,7 @@ void Chain<T>::set_bound(Pool& pool, Factor<T>& factor, std::span<const double> 
     for (size_t r = rows * id / pool.size(); r < rows * (id + 1) / pool.size(); ++r) {
       const T* sum = factor.sum.data() + r * stride;
       T* out = factor.inverse_root.data() + r * stride;
-      for (int k = 0; k < stride; ++k) out[k] = std::sqrt(phi / (sum[k] + phi * lambda[k]));
+      for (size_t k = 0; k < stride; ++k) out[k] = std::sqrt(phi / (sum[k] + phi * lambda[k]));
     }
   });
 }
@@ -268,8 +277,9 @@ double Chain<T>::fresh_squares(Pool& pool) {
 template <class T>
 void Chain<T>::strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const {
   const size_t first = side.first[strip];
-  kernels<T>().column_sums(factor.x.data() + first * stride, side.counts.data() + first, side.rows[strip],
-                           stride, components, out, out + components, out + 2 * components);
+  kernels<T>().column_sums(factor.x.data() + first * factor.stride, side.counts.data() + first,
+                           side.rows[strip], factor.stride, components, out, out + components,
+                           out + 2 * components);
 }
 
 template <class T>
@@ -307,7 +317,7 @@ double Chain<T>::log_kernel_at(Pool& pool, std::span<const int64_t> rows, std::s
     T mu[run];
     for (size_t q = id; q < totals.size(); q += pool.size()) {
       const size_t first = q * run, n = std::min(run, values.size() - first);
-      kernels<T>().dots(w.x.data(), stride, h.x.data(), stride, components, rows.data() + first,
+      kernels<T>().dots(w.x.data(), w.stride, h.x.data(), h.stride, components, rows.data() + first,
                         columns.data() + first, static_cast<int64_t>(n), mu);
       totals[q] = kernels<T>().log_kernel(likelihood, values.data() + first, mu, static_cast<int64_t>(n));
     }
@@ -318,8 +328,8 @@ double Chain<T>::log_kernel_at(Pool& pool, std::span<const int64_t> rows, std::s
 template <class T>
 void Chain<T>::strip_gram(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const {
   Worker worker(0);
-  kernels<T>().gram(factor.x.data() + static_cast<size_t>(side.first[strip]) * stride, side.rows[strip],
-                    stride, components, out, worker.scratch);
+  kernels<T>().gram(factor.x.data() + static_cast<size_t>(side.first[strip]) * factor.stride,
+                    side.rows[strip], factor.stride, components, out, worker.scratch);
 }
 
 template <class T>

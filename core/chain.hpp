@@ -20,12 +20,13 @@ struct Factor {
   Aligned<T> coupling;  // of the components of a row, where its precision is no diagonal
   T inverse = 0;
   uint32_t tag = 0;
+  int stride = 0;
 };
 
 template <class T>
 class Chain {
  public:
-  const int components, stride;
+  const int components;
   const Grid<T>& grid;
   Factor<T> outer, inner;
   Likelihood<T> likelihood;
@@ -34,7 +35,8 @@ class Chain {
   T temperature = 1, momentum = 0, phi = 1;
   uint64_t key = 0;
 
-  Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood);
+  // `close`: outer rows lie close (kernels.hpp), where blocks have few entries a row.
+  Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood, bool close);
   ~Chain();
 
   // A run of the outer strips of the grid: the blocks of a part that are worked on.
@@ -89,7 +91,13 @@ class Chain {
   // Squared residuals of each chunk of each block, at its last visit; and those that `save` kept.
   std::vector<double>& residuals(bool saved) { return saved ? saved_squares_ : squares_; }
 
-  static int stride_of(int components) { return (components + 15) / 16 * 16; }
+  // One value a component, in `to` once for each row of a run.
+  template <class Values>
+  void set_vector(const Aligned<T>& to, const Values& values) const {
+    const size_t stride = to.size() / kRowRun;
+    for (int r = 0; r < kRowRun; ++r)
+      for (int k = 0; k < components; ++k) to[r * stride + k] = static_cast<T>(values[k]);
+  }
 
  private:
   struct Iteration {

@@ -37,14 +37,46 @@ void add_rows(T* sum, const T* gradient, size_t n) {
 }
 
 // Rows [first, last) of those that a strip has: what step_rows asks memory for while it makes noise. Short
-// strips are in cache. (Asking for the entries to come, or for the inner rows that they hit, as well makes it
-// slower again.)
+// strips are in cache.
 template <class T>
-std::span<const T> rows_ahead(const Strip<T>& strip, int stride, int first, int last) {
+std::span<const T> rows_ahead(const Strip<T>& strip, int first, int last) {
   constexpr size_t kShort = (size_t{1} << 17) / sizeof(T);
+  const size_t stride = strip.stride;
   last = std::min(last, strip.rows);
-  if (first >= last || static_cast<size_t>(strip.rows) * stride < kShort) return {};
-  return {strip.x + static_cast<size_t>(first) * stride, static_cast<size_t>(last - first) * stride};
+  if (first >= last || strip.rows * stride < kShort) return {};
+  return {strip.x + first * stride, (last - first) * stride};
+}
+
+// Whether inner rows and their gradients stay in cache, however many entries hit them.
+template <class T>
+bool cached(const Strip<T>& inner) {
+  return sizeof(T) * inner.rows * inner.stride < size_t{1} << 19;
+}
+
+// Of a sparse block, where inner rows do not stay in cache: also those that the entries of the rows hit, up
+// to `end`, the last row of the chunk.
+template <class T>
+Wanted<T> wanted_ahead(const Block<T>& block, const Strip<T>& outer, const Strip<T>& inner, const T* gradient,
+                       int first, int last, int end) {
+  Wanted<T> wanted{rows_ahead(outer, first, last)};
+  if (block.dense || first >= end || cached(inner)) return wanted;
+  last = std::min(last, end);
+  return {wanted.rows, &block, inner.x, gradient, inner.stride, block.start[first], block.start[last]};
+}
+
+// Of the panel at `row`, what is read once from one end to the other: the processor would see that too late,
+// as so much else is read in between. The starts are those of the next panel: here one has to know them.
+template <class T>
+[[gnu::always_inline]] inline void prefetch_panel(const Block<T>& block, const Strip<T>& outer, int row,
+                                                  int end) {
+  const int last = std::min(row + kPanelRows, end);
+  if (row >= last) return;
+  prefetch_run(outer.ids, row, last);
+  prefetch_run(block.start, row + kPanelRows, last + kPanelRows);
+  const uint32_t from = block.start[row], to = block.start[last];
+  prefetch_run(block.value, from, to);
+  prefetch_run(block.tile_row, from, to);
+  block.index16 ? prefetch_run(block.index16, from, to) : prefetch_run(block.index32, from, to);
 }
 
 template <class T>
@@ -59,7 +91,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
                   Scratch* opaque) {
   auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
   const int stride = rule.stride, tile = kPanelRows;
-  const size_t inner_size = static_cast<size_t>(padded(inner.rows)) * stride;
+  const size_t inner_size = static_cast<size_t>(padded(inner.rows)) * inner.stride;
   const T sign = pass == Pass::weight ? T(1) : T(-1);
   double squares = 0;
 
@@ -70,7 +102,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
     panel = scratch->panel.get<T>(kPanelRows * kPanelColumns);
     transpose(inner.x, block.leading, stride, stride, packed, block.leading);
   } else {
-    std::memset(partial, 0, partial_size(inner.rows, stride, likelihood) * sizeof(T));
+    std::memset(partial, 0, partial_size(inner.rows, inner.stride, likelihood) * sizeof(T));
   }
   if (likelihood.zeros) {
     inner_zeros = scratch->zeros.get<T>(zero_size(likelihood, stride));
@@ -88,7 +120,8 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       squares += dense_panel(block, likelihood, pass, rule, x, inner.x, packed, r, padded(n), gradient,
                              partial, r > first, panel);
     } else {
-      std::memset(gradient, 0, sizeof(T) * n * stride);
+      if (!cached(inner)) prefetch_panel(block, outer, r + 2 * tile, last);
+      std::memset(gradient, 0, sizeof(T) * padded(n) * stride);
       if (block.entries > 0 && !(likelihood.zeros && pass == Pass::weight))
         squares += sparse_rows(block, likelihood, pass, stride, x, inner.x, r, r + n, gradient, partial);
     }
@@ -97,11 +130,11 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       zero_apply(likelihood, x, n, stride, inner_zeros, sign, gradient);
     }
     if (pass == Pass::langevin) {
-      if (coupling) couple(coupling, stride, x, padded(n), gradient);
+      if (coupling) couple(coupling, rule, x, padded(n), gradient, scratch);
       for (int s = 0; s < n; s += kRowTile)
         step_rows(rule, outer, r + s, n - s < kRowTile ? n - s : kRowTile,
                   gradient + static_cast<size_t>(s) * stride, scratch->pattern, noise,
-                  rows_ahead(outer, stride, r + s + tile, r + s + tile + kRowTile));
+                  wanted_ahead(block, outer, inner, partial, r + s + tile, r + s + tile + kRowTile, last));
     } else {
       add_rows(outer.sum + static_cast<size_t>(r) * stride, gradient, static_cast<size_t>(n) * stride);
     }
@@ -128,12 +161,12 @@ void inner_rows(const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
     return;
   }
   if (const T* coupling = scaled_coupling(rule, scratch))
-    couple(coupling, stride, inner.x, padded(inner.rows), total);
+    couple(coupling, rule, inner.x, padded(inner.rows), total, scratch);
   float* noise = noise_buffer(rule, scratch);
   for (int r = 0; r < inner.rows; r += kRowTile)
     step_rows(rule, inner, r, inner.rows - r < kRowTile ? inner.rows - r : kRowTile,
               total + static_cast<size_t>(r) * stride, scratch->pattern, noise,
-              rows_ahead(inner, stride, r + kRowTile, r + 2 * kRowTile));
+              {rows_ahead(inner, r + kRowTile, r + 2 * kRowTile)});
 }
 
 template <class T>
@@ -228,7 +261,7 @@ void column_sums(const T* x, const T* counts, int64_t rows, int stride, int comp
       Vec<T> s[lanes] = {}, s2[lanes] = {}, sw[lanes] = {};
       const int n = static_cast<int>(rows - r < run ? rows - r : run);
       auto add = [&](int i, int lane) {
-        const Vec<T> w = load(x + (r + i) * stride + k), w2 = w * w;
+        const Vec<T> w = load_unaligned(x + (r + i) * stride + k), w2 = w * w;
         s[lane] += w;
         s2[lane] += w2;
         sw[lane] += counts[r + i] * w2;

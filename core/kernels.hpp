@@ -12,6 +12,7 @@
 namespace psgld {
 
 constexpr int kRowTile = 16;        // strips are padded to a multiple of this many rows
+constexpr int kRowRun = 4;          // this many rows of some fours of components are whole vectors
 constexpr int kPanelRows = 32;      // blocks are worked through in panels of this many rows,
 constexpr int kPanelColumns = 128;  // dense ones of this size: their scores stay in the first cache
 constexpr int kBatch = 64;          // sparse entries worked on together
@@ -50,7 +51,14 @@ struct Block {
   const T* value = nullptr;
 };
 
-// How the rows of one factor move. Vectors have `stride` entries; components that do not move have move = 0.
+// A row takes whole vectors of any instruction set, or (close) only as many fours as its noise. Close rows
+// are less memory to go through; whole ones are quicker to get at in any order, and can be multiplied as
+// matrices.
+constexpr int whole_stride(int components) { return (components + 15) / 16 * 16; }
+constexpr int close_stride(int components) { return (components + 3) / 4 * 4; }
+
+// How the rows of one factor move. Vectors have `stride` entries, kRowRun times; components that do not move
+// have move = 0.
 template <class T>
 struct Rule {
   int components, stride;
@@ -64,12 +72,12 @@ struct Rule {
   const T *curvature, *ridge;
   uint32_t tag;  // factor, in the noise counter: 0 = W, 1 = H
   uint64_t key, iteration;
-  const T* coupling;  // stride x stride: the precision of whole rows without its diagonal, or none
+  const T* coupling;  // stride x whole_stride: the precision of whole rows without its diagonal, or none
 };
 
 template <class T>
 struct Strip {
-  int rows;
+  int rows, stride;
   T* x;                   // rows x stride
   T* momentum;            // likewise, where rho > 0
   const uint32_t* ids;    // original indices

@@ -54,9 +54,9 @@ void require_places(const In<int64_t>& rows, const In<int64_t>& columns) {
 }
 
 template <class T>
-void copy_vector(const Aligned<T>& to, const In<double>& from, int components) {
-  require(static_cast<int>(from.shape(0)) == components, "expected one value a component");
-  for (int k = 0; k < components; ++k) to[k] = static_cast<T>(from.data()[k]);
+void set_vector(const Chain<T>& chain, const Aligned<T>& to, const In<double>& from) {
+  require(static_cast<int>(from.shape(0)) == chain.components, "expected one value a component");
+  chain.set_vector(to, from.data());
 }
 
 // Copies past the caches, where the processor can: nobody reads it soon.
@@ -84,9 +84,9 @@ template <class T>
 struct BoundChain : Chain<T> {
   bool swapped;
   BoundChain(const Grid<T>& grid, int components, bool swapped, int family, double beta, double floor,
-             bool zeros)
+             bool zeros, bool close)
       : Chain<T>(grid, components, swapped,
-                 {static_cast<Family>(family), static_cast<T>(beta), static_cast<T>(floor), zeros}),
+                 {static_cast<Family>(family), static_cast<T>(beta), static_cast<T>(floor), zeros}, close),
         swapped(swapped) {}
   Factor<T>& factor(int which) { return (which == 0) != swapped ? this->outer : this->inner; }
   const Side<T>& side(int which) { return (which == 0) != swapped ? this->grid.outer : this->grid.inner; }
@@ -97,14 +97,14 @@ struct BoundChain : Chain<T> {
   void gather(int which, const Aligned<T>& from, T* out, size_t width, size_t part = 0, size_t n = 1) {
     const Side<T>& s = side(which);
     for (size_t i = s.size() * part / n; i < s.size() * (part + 1) / n; ++i)
-      if (s.here(i)) stream(from.data() + s.position(i) * this->stride, width, out + i * width);
+      if (s.here(i)) stream(from.data() + s.position(i) * factor(which).stride, width, out + i * width);
     end_stream();
   }
   void scatter(int which, const Aligned<T>& to, const T* from) {
     const Side<T>& s = side(which);
+    const size_t width = this->components, stride = factor(which).stride;
     for (size_t i = 0; i < s.size(); ++i)
-      if (s.here(i))
-        std::copy_n(from + i * this->components, this->components, to.data() + s.position(i) * this->stride);
+      if (s.here(i)) std::copy_n(from + i * width, width, to.data() + s.position(i) * stride);
   }
 
   // An array of a factor by name: "x", "momentum", "inverse_root" (of the metric), "saved" (what `restore`
@@ -221,7 +221,8 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
       .def(
           "__init__",
           [](C* self, const G& grid, int components, bool swapped, int family, double beta, double floor,
-             bool zeros) { new (self) C(grid, components, swapped, family, beta, floor, zeros); },
+             bool zeros,
+             bool close) { new (self) C(grid, components, swapped, family, beta, floor, zeros, close); },
           nb::keep_alive<1, 2>())
       .def_prop_rw(
           "metric", [](const C& c) { return static_cast<int>(c.metric); },
@@ -242,8 +243,8 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
       .def("set_prior",
            [](C& c, int which, double inverse, In<double> linear, In<double> quadratic) {
              c.factor(which).inverse = static_cast<T>(inverse);
-             copy_vector(c.factor(which).linear, linear, c.components);
-             copy_vector(c.factor(which).quadratic, quadratic, c.components);
+             set_vector(c, c.factor(which).linear, linear);
+             set_vector(c, c.factor(which).quadratic, quadratic);
            })
       .def("set_coupling",
            [](C& c, int which, InMatrix<double> precision) {
@@ -251,18 +252,17 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                          static_cast<int>(precision.shape(1)) == c.components,
                      "expected components x components");
              Aligned<T>& to = c.factor(which).coupling;
-             if (!to.data()) to = Aligned<T>(static_cast<size_t>(c.stride) * c.stride);
+             const size_t whole = whole_stride(c.components);
+             if (!to.data()) to = Aligned<T>(c.factor(which).stride * whole);
              for (int k = 0; k < c.components; ++k)
                for (int l = 0; l < c.components; ++l)
-                 to[static_cast<size_t>(k) * c.stride + l] =
-                     static_cast<T>(precision.data()[k * c.components + l]);
+                 to[k * whole + l] = static_cast<T>(precision.data()[k * c.components + l]);
            })
-      .def("set_move",
-           [](C& c, int which, In<double> move) { copy_vector(c.factor(which).move, move, c.components); })
+      .def("set_move", [](C& c, int which, In<double> move) { set_vector(c, c.factor(which).move, move); })
       .def("set_curvature",
            [](C& c, int which, In<double> curvature, In<double> ridge) {
-             copy_vector(c.factor(which).curvature, curvature, c.components);
-             copy_vector(c.factor(which).ridge, ridge, c.components);
+             set_vector(c, c.factor(which).curvature, curvature);
+             set_vector(c, c.factor(which).ridge, ridge);
            })
       .def("curvature",
            [](C& c, int which) {  // as `set_curvature` takes it: curvature, ridge
@@ -364,7 +364,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
           [](C& c, int which, const char* name) {  // as it is kept, (places, stride), not a copy
             c.changed();
             const Aligned<T>& a = c.array(which, name);
-            const size_t stride = c.stride, shape[] = {a.size() / stride, stride};
+            const size_t stride = c.factor(which).stride, shape[] = {a.size() / stride, stride};
             return nb::ndarray<nb::numpy, T>(a.data(), 2, shape, nb::find(c));
           },
           nb::rv_policy::reference_internal)
@@ -416,8 +416,9 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              require_places(rows, columns);
              auto out = make_array<T>({rows.shape(0)});
              nb::gil_scoped_release release;
-             kernels<T>().dots(c.factor(0).x.data(), c.stride, c.factor(1).x.data(), c.stride, c.components,
-                               rows.data(), columns.data(), static_cast<int64_t>(rows.shape(0)), out.data());
+             const Factor<T>&w = c.factor(0), &h = c.factor(1);
+             kernels<T>().dots(w.x.data(), w.stride, h.x.data(), h.stride, c.components, rows.data(),
+                               columns.data(), static_cast<int64_t>(rows.shape(0)), out.data());
              return out;
            })
       .def("log_kernel",

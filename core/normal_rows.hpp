@@ -16,8 +16,6 @@
 
 namespace psgld::PSGLD_ISA {
 
-inline int whole_stride(int components) { return (components + 15) / 16 * 16; }
-
 // C += A'A on and above the diagonal, A (n x stride); what falls below it, in vectors that cross it, is
 // unused.
 template <class T>

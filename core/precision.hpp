@@ -17,7 +17,7 @@ namespace psgld::PSGLD_ISA {
 template <class T>
 inline const T* scaled_coupling(const Rule<T>& rule, ThreadScratch* scratch) {
   if (!rule.coupling) return nullptr;
-  const size_t size = static_cast<size_t>(rule.stride) * rule.stride;
+  const size_t size = static_cast<size_t>(rule.stride) * whole_stride(rule.components);
   T* out = scratch->coupling.get<T>(size);
   const T factor = -1 / rule.scale;
   for (size_t q = 0; q < size; q += kLanes<T>) store(out + q, factor * load(rule.coupling + q));
@@ -26,8 +26,19 @@ inline const T* scaled_coupling(const Rule<T>& rule, ThreadScratch* scratch) {
 
 // gradient += x matrix for whole tiles of rows.
 template <class T>
-inline void couple(const T* matrix, int stride, const T* x, int rows, T* gradient) {
-  gemm<false>(x, stride, matrix, stride, stride, gradient, stride, rows, stride, true);
+inline void couple(const T* matrix, const Rule<T>& rule, const T* x, int rows, T* gradient,
+                   ThreadScratch* scratch) {
+  const int stride = rule.stride, whole = whole_stride(rule.components);
+  if (stride == whole) {
+    gemm<false>(x, stride, matrix, whole, stride, gradient, stride, rows, whole, true);
+    return;
+  }
+  T* product = scratch->panel.get<T>(static_cast<size_t>(kRowTile) * whole);
+  for (int r = 0; r < rows; r += kRowTile, x += kRowTile * stride) {
+    gemm<false>(x, stride, matrix, whole, stride, product, whole, kRowTile, whole, false);
+    for (int i = 0; i < kRowTile; ++i, gradient += stride)
+      for (int k = 0; k < stride; ++k) gradient[k] += product[i * whole + k];
+  }
 }
 
 }  // namespace psgld::PSGLD_ISA

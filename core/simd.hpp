@@ -56,6 +56,41 @@ inline Vec<T> load_unaligned(const T* p) {
   return v;
 }
 
+template <class T>
+inline void store_unaligned(T* p, Vec<T> v) {
+  std::memcpy(p, &v, sizeof v);
+}
+
+// The part of a vector that a row has beyond its whole vectors: its first lanes, some fours; the others are
+// 0.
+template <class T>
+class Tail {
+ public:
+  static constexpr bool kNever = kLanes<T> <= 4;
+#if defined(__AVX512F__)
+  explicit Tail(int lanes) : mask_(static_cast<__mmask16>((1u << lanes) - 1)) {}
+  Vec<T> load(const T* p) const {
+    if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_loadu_ps(mask_, p);
+    if constexpr (sizeof(T) == 8) return (Vec<T>)_mm512_maskz_loadu_pd(static_cast<__mmask8>(mask_), p);
+  }
+  void store(T* p, Vec<T> v) const {
+    if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, mask_, (__m512)v);
+    if constexpr (sizeof(T) == 8) _mm512_mask_storeu_pd(p, static_cast<__mmask8>(mask_), (__m512d)v);
+  }
+
+ private:
+  __mmask16 mask_;
+#else
+  explicit Tail(int) {}
+  Vec<T> load(const T* p) const {
+    Vec<T> v{};
+    std::memcpy(&v, p, sizeof(T) * 4);
+    return v;
+  }
+  void store(T* p, Vec<T> v) const { std::memcpy(p, &v, sizeof(T) * 4); }
+#endif
+};
+
 // Lanes chosen at compile time from the pair (a, b), numbered 0..L-1 and L..2L-1.
 template <int... Index, class V>
 inline V shuffle(V a, V b, std::integer_sequence<int, Index...>) {

@@ -25,7 +25,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "kernels.hpp"
 #include "noise.hpp"
@@ -82,10 +81,21 @@ inline void move_root(const Rule<T>& rule, T root_step, Vec<T>& w, Vec<T>& m, Ve
   m = u + m < T(0) ? -m : m;
 }
 
-// Rows [first, first + n) with their gradients and their noise one after the other.
-template <class T, Metric metric, bool inverse, bool second_order>
+// The counts of the rows of each lane, `index` rows on.
+inline VecF lane_counts(const float* counts, const int32_t* index) {
+  return (VecF)permute((VecU)load_unaligned(counts), load_unaligned(index));
+}
+inline Vec<double> lane_counts(const double* counts, const int32_t* index) {
+  Vec<double> v;
+  for (int l = 0; l < kLanes<double>; ++l) v[l] = counts[index[l]];
+  return v;
+}
+
+// Rows [first, first + n) with their gradients and their noise one after the other. Rows that are no whole
+// vectors are taken in runs that are, some of them with rows behind the last of a strip, which stay 0.
+template <class T, Metric metric, bool inverse, bool second_order, int run>
 inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
-                      const float* noise) {
+                      const NoisePattern& pattern, const float* noise) {
   const T rho = rule.momentum, half = T(0.5) * std::min(rule.step, T(1)) / (1 + rho);
   const T spread = std::sqrt(2 * (1 - rho) * rule.step * rule.temperature *
                              (metric == Metric::real_valued ? 1 - half : T(1)));
@@ -98,11 +108,11 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
   T* momentum = second_order ? strip.momentum + static_cast<size_t>(first) * stride : nullptr;
   const T* inverse_root =
       metric == Metric::non_negative ? strip.inverse_root + static_cast<size_t>(first) * stride : nullptr;
-  for (int k = 0; k < stride; k += kLanes<T>) {
+  for (int k = 0; k < run * stride; k += kLanes<T>) {
     const Vec<T> linear = load(rule.linear + k), quadratic = load(rule.quadratic + k),
                  move = load(rule.move + k);
     const Vec<T> curvature = load(rule.curvature + k), ridge = load(rule.ridge + k);
-    for (int r = 0; r < n; ++r) {
+    for (int r = 0; r < n; r += run) {
       const int at = r * stride + k;
       Vec<T> w = load(x + at), z = load_noise<T>(noise + r * noise_stride + k);
       Vec<T> g = rule.scale * load(gradient + at) + linear - quadratic * w, change;
@@ -120,7 +130,9 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
       } else {
         if constexpr (inverse) g += rule.inverse / vmax(w, splat<T>(T(1e-20)));
         if constexpr (metric == Metric::real_valued) {
-          Vec<T> root = vrsqrt<T>(strip.counts[first + r] * curvature + ridge);
+          const T* counts = strip.counts + first + r;
+          const Vec<T> count = run == 1 ? splat(*counts) : lane_counts(counts, pattern.row + k);
+          Vec<T> root = vrsqrt<T>(count * curvature + ridge);
           change = root * (rule.step * root * g + spread * z);
         } else {
           change = rule.step * g + spread * z;
@@ -138,14 +150,19 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
       }
     }
   }
+  if (n % run) {
+    const size_t from = static_cast<size_t>(n) * stride, behind = sizeof(T) * (run - n % run) * stride;
+    std::memset(x + from, 0, behind);
+    if (second_order) std::memset(momentum + from, 0, behind);
+  }
 }
 
-// Rows [first, first + n), n <= kRowTile; the `next` ones are fetched from memory meanwhile.
+// Rows [first, first + n), n <= kRowTile; what is `wanted` next is fetched from memory meanwhile.
 template <class T>
 inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
-                      NoisePattern& pattern, float* noise, std::span<const T> next) {
+                      NoisePattern& pattern, float* noise, const Wanted<T>& wanted) {
   const int quartets = (rule.components + 3) / 4;
-  Prefetch<T> ahead(next, 2 * kRowTile / kNoiseRows * quartets);
+  Prefetch<T> ahead(wanted, 2 * kRowTile / kNoiseRows * quartets);
   auto make_noise = [&](auto&& meanwhile) {
     const ArsKeys keys(rule.key);
     for (int r = 0; r < n; r += kNoiseRows)
@@ -156,14 +173,23 @@ inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
   if (rule.temperature == 0) {
     std::memset(noise, 0, sizeof(float) * 4 * quartets * kRowTile);
     ahead.rest();
-  } else if (next.empty()) {
+  } else if (wanted.empty()) {
     make_noise(Nothing{});
+  } else if (wanted.entry == wanted.last) {
+    make_noise([&] { ahead.rows_turn(); });
   } else {
     make_noise([&] { ahead.turn(); });
   }
+  auto move = [&]<Metric metric, bool inverse, bool second_order>() {
+    if constexpr (!Tail<T>::kNever)
+      if (rule.stride % kLanes<T>)
+        return move_rows<T, metric, inverse, second_order, kRowRun>(rule, strip, first, n, gradient, pattern,
+                                                                    noise);
+    move_rows<T, metric, inverse, second_order, 1>(rule, strip, first, n, gradient, pattern, noise);
+  };
   auto go = [&]<Metric metric, bool inverse>() {
-    rule.momentum != 0 ? move_rows<T, metric, inverse, true>(rule, strip, first, n, gradient, noise)
-                       : move_rows<T, metric, inverse, false>(rule, strip, first, n, gradient, noise);
+    rule.momentum != 0 ? move.template operator()<metric, inverse, true>()
+                       : move.template operator()<metric, inverse, false>();
   };
   const bool inverse = rule.inverse != 0;
   switch (rule.metric) {

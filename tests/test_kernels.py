@@ -16,7 +16,7 @@ import pytest
 from psgld import Cyclic, Proportional, Reshuffled, Tweedie, _core, reference
 from psgld.data import Observations
 from psgld.engines import Threads
-from psgld.engines.threads import SCORE, WEIGHT, H, W
+from psgld.engines.threads import SCORE, WEIGHT, Grid, H, W
 from psgld.partition import Strips
 from psgld.samplers.langevin import family_of
 
@@ -190,6 +190,35 @@ def test_float32(case):
 def test_every_rank(rank, form, beta):
     Problem((37, 23, 3), rank, beta, form, seed=1).check(rtol=1e-5, atol=5e-6)
     Problem((23, 37, 2), rank, beta, form, dtype="float32", seed=1).check(rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("rank", [3, 24, 50, 100])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_that_lie_close(rank, metric, dtype, monkeypatch):
+    """Where rows have few entries a block they take less memory, and the chain is the same but for rounding."""
+    found = []
+    for thin in (True, False):
+        monkeypatch.setattr(Grid, "thin", thin)
+        problem = Problem((50, 37, 3), rank, 2.0, "sparse", metric, dtype, momentum=0.5)
+        parts, steps, scales = np.array([0, 1, 2, 0], np.int32), np.full(4, problem.step), np.full(4, 3.0)
+        problem.chain.advance(0, parts, steps, scales)
+        found.append([problem.chain.factor(which) for which in (W, H)])
+        fours = -(-rank // 4) * 4
+        stride = fours if thin else -(-rank // 16) * 16
+        assert problem.chain.core.array(problem.grid.outer, "x").shape[1] == stride
+    for close, whole in zip(*found, strict=True):
+        tolerance = 1e-5 if dtype == "float32" else 1e-13
+        np.testing.assert_allclose(close, whole, rtol=tolerance, atol=tolerance)
+
+
+def test_thin_grids():
+    rows, cols = uneven(60, 4, np.random.default_rng(0)), uneven(30, 4, np.random.default_rng(1))
+    V = np.arange(1.0, 1801.0).reshape(60, 30)
+    for entries, thin in ((719, True), (720, False)):
+        i, j = np.divmod(np.arange(entries), 30)
+        data = Observations.from_coo(i, j, V[i, j], V.shape)
+        assert Threads(1).grid(data, rows, cols, 0.0, np.dtype("float32")).thin is thin
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -32,6 +32,9 @@ SCORE, WEIGHT = 1, 2
 """Passes over the data that add up without moving anything (`Pass` in the core)."""
 
 
+_FEW = 3
+"""Entries a row of a block that the core takes one by one (`few` in sparse_block.hpp)."""
+
 _NO_DRAWS = np.empty((0, 0), np.int32)
 
 
@@ -62,6 +65,11 @@ class Grid:
         """Cut the work for iterations that draw a share of the entries; return what each chunk of each part holds."""
         self.core.cut_chunks(share)
         return np.asarray(self.core.chunk_entries(self.zeros))
+
+    @property
+    def thin(self) -> bool:
+        """Whether a row of the outer factor has few entries a block: its rows then lie close in memory."""
+        return bool(self.part_sizes.sum() < _FEW * self.blocks * max(self.shape))
 
     @property
     def outer(self) -> int:
@@ -196,7 +204,7 @@ def core_chain(
 ) -> _core.Chain32 | _core.Chain64:
     """Return a chain of the core, of the precision of the grid."""
     make = _core.Chain32 if isinstance(grid.core, _core.Grid32) else _core.Chain64
-    return make(grid.core, components, grid.swapped, family, beta, floor, grid.zeros)
+    return make(grid.core, components, grid.swapped, family, beta, floor, grid.zeros, grid.thin)
 
 
 @final
