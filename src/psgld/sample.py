@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -29,6 +30,8 @@ Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 _TUNE_CYCLES, _THIN_CYCLES = 200, 2
 _LEAST_TUNE, _LEAST_THIN = 1000, 10
+_BRIEF = 5e6
+"""Multiplications from one draw to the next that take a few milliseconds."""
 
 
 @together
@@ -70,9 +73,11 @@ def sample(
     draws
         Kept draws per chain.
     tune
-        Iterations of burn-in before the first draw; by default 200 passes over the data, or as the sampler says.
+        Iterations of burn-in before the first draw; by default 200 passes over the data (more where they are small), or
+        as the sampler says.
     thin
-        Iterations from one draw to the next; by default 2 passes over the data, or as the sampler says.
+        Iterations from one draw to the next; by default 2 passes over the data (more where they are small), or as
+        the sampler says.
     chains
         Independent chains, run side by side or one after the other, whichever fills the cores.
     seed
@@ -122,7 +127,7 @@ def sample(
     chosen = as_sampler(sampler)
     data = _ready(data, model, chosen.dtype)
     sampler = for_ranks(chosen, data, engine, strips_in(store) if resume else None)
-    plan = _plan(draws, tune, thin, *_usual(sampler, data))
+    plan = _plan(draws, tune, thin, *_usual(sampler, data, model.components))
     _check_count("chains", chains, least=1)
     room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
     pairs = None if track is None else _pairs(data, track)
@@ -165,12 +170,18 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
     return posterior
 
 
-def _usual(sampler: Sampler, data: Observations) -> tuple[int, int]:
-    """Return tune and thin where they are left out: as the sampler says, else counted in passes over the data."""
+def _usual(sampler: Sampler, data: Observations, components: int) -> tuple[int, int]:
+    """Return tune and thin where they are left out: as the sampler says, else counted in passes over the data.
+
+    Small data can have more of them: up to ten times as many between two draws, if that is brief all the same.
+    """
     if isinstance(sampler, Planned):
         return sampler.default_plan(data)
     cycle = sampler.cycle(data)
-    return max(_LEAST_TUNE, _TUNE_CYCLES * cycle), max(_LEAST_THIN, _THIN_CYCLES * cycle)
+    tune, thin = max(_LEAST_TUNE, _TUNE_CYCLES * cycle), max(_LEAST_THIN, _THIN_CYCLES * cycle)
+    work = thin * components * (data.stored / cycle + 10 * sum(data.shape))
+    more = min(max(_BRIEF / work, 1.0), 10.0)
+    return int(tune * math.sqrt(more)), int(thin * more)
 
 
 def _plan(draws: int, tune: int | None, thin: int | None, usual_tune: int, usual_thin: int) -> Plan:

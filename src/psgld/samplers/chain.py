@@ -280,11 +280,15 @@ class Chain(ABC):
         self.hyper = hyperparameters.draw(
             model, self.hyper, self.setup.start, self.stats(W), self.stats(H), rng, rss, self.setup.moments.size
         )  # fmt: skip
-        if self._dispersion is not None:
+        if self._dispersion is not None and self._dispersion_is_due():
             means = np.maximum(self._watched.means().astype(np.float64), self._floor)
             phi = self._dispersion(self.hyper.phi, means, rng)
             self.hyper = replace(self.hyper, phi=phi)
         self._apply_hyper()
+
+    def _dispersion_is_due(self) -> bool:
+        """Return whether φ moves, too, where that is a Metropolis move."""
+        return True
 
     def _dispersion_move(self) -> DispersionMove | None:
         likelihood = self.setup.model.likelihood

@@ -308,12 +308,23 @@ class LangevinChain(Chain):
         self.setup.metric.refresh(self.factors, self.hyper, self.setup.moments.size)
         self._metric_hyper = self.hyper
 
-    def _cycles_between_upkeeps(self) -> int:
-        """Return 1, or more where a cycle takes less time than its upkeep in Python."""
+    def _cycle_seconds(self) -> float:
+        """Return about the time of a cycle, the same on every machine."""
         rows, cols = self.setup.grid.shape
         entries = self.setup.data.stored
-        seconds = self.setup.model.components * (entries * 1e-10 + self.setup.cycle * (rows + cols) * 1e-9)
-        return int(np.clip(3e-4 / seconds, 1, 10))
+        return self.setup.model.components * (entries * 1e-10 + self.setup.cycle * (rows + cols) * 1e-9)
+
+    def _cycles_between_upkeeps(self) -> int:
+        """Return 1, or more where a cycle takes less time than its upkeep in Python."""
+        return int(np.clip(3e-4 / self._cycle_seconds(), 1, 10))
+
+    def _dispersion_is_due(self) -> bool:
+        """Return whether φ moves at this upkeep: not at each, where that takes longer than what lies between them."""
+        assert self._dispersion is not None
+        an_entry = 4e-6 if 0.0 < self.setup.model.likelihood.beta < 1.0 else 2e-7  # seconds; a series, or not
+        between = max(3e-4, self._cycle_seconds())
+        every = int(np.clip(len(self._dispersion.values) * an_entry / between, 1, 10))
+        return self.iteration <= _EARLY_CYCLES * self.setup.cycle or self._upkeeps % every == 0
 
     # -- start and safety --------------------------------------------------------------------------------
 
