@@ -8,8 +8,8 @@
 
 namespace psgld {
 
-static constexpr size_t kInCache =
-    1 << 17;  // bytes of a strip that still lies there when it has been updated
+// Bytes of a strip that is still in the cache when it has been updated.
+static constexpr size_t kInCache = 1 << 17;
 
 // What a thread needs: scratch of the kernels, and a partial gradient for blocks of one chunk.
 template <class T>
