@@ -76,13 +76,15 @@ def trial(
     # Any moment after one of these: so all phases of a run are met, however fast it is. A job that ended before its
     # moment came is started again, and killed earlier.
     after, latest = after or moments.choice(list(_AFTER)), 2.0
-    while True:
+    for _ in range(20):
         store = folder / f"{case}-{moments.getrandbits(32):08x}.zarr"
         victim, when = moments.randrange(ranks), moments.uniform(0.0, latest)
         wrong = _killed(case, size, store, ranks, victim, when, _AFTER[after])
         if wrong is not None:
             break
         latest = 0.7 * when
+    else:
+        return f"{case:8} {ranks} ranks", "the job always ended before its moment came; give a larger --size"
     moment = f"{when:.2f} s after {after}, {_kept(store)} draws"
     told = f"{case:8} rank {victim} of {ranks} killed {moment}; resumed with {then}"
     if wrong or (wrong := killing.readable(store, reference)):
@@ -166,7 +168,7 @@ def main() -> int:
         "store", nargs="?", help="be a rank of a run that writes here and resumes what is there"
     )
     parser.add_argument("--case", choices=CASES)
-    parser.add_argument("--size", type=int, default=400, help="draws a chain")
+    parser.add_argument("--size", type=int, default=2000, help="draws a chain")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
