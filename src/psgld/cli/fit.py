@@ -195,7 +195,7 @@ def _store(args: Namespace) -> dict[str, Any]:
             "checkpoint_every": args.checkpoint_every,
             "store_dtype": args.store_dtype,
         }
-    if args.output.suffix != ".npz":
+    if args.output.suffix not in ("", ".npz"):
         raise DataError(f"cannot write {args.output}: give a name that ends in .npz or .zarr")
     if args.resume or args.store_dtype:
         raise DataError(f"--resume and --store-dtype need a store, such as -o run.zarr, got -o {args.output}")

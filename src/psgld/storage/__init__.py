@@ -12,9 +12,9 @@ from . import npz, store
 
 
 def save(posterior: Posterior, path: str | PathLike[str]) -> None:
-    """Write a posterior to `path`, all or nothing: a Zarr store if it ends in `.zarr`, a file if in `.npz`."""
+    """Write a posterior to `path`, all or nothing: a Zarr store if it ends in `.zarr`, else an `.npz` file."""
     target = Path(path)
-    if target.suffix not in (".npz", ".zarr"):
+    if target.suffix not in ("", ".npz", ".zarr"):
         raise DataError(f"a posterior is saved as .npz or .zarr, got {target}; export writes other formats")
     # What is saved here is no longer what a failing disk kept out of a store.
     settings = {name: value for name, value in posterior.settings.items() if name != "unsaved"}
