@@ -24,7 +24,10 @@ from . import witness
 _PATIENCE = 3.0
 """Seconds that a rank leaves to rank 0 to report what most often all ranks find at once: an error of the user's."""
 
-_GRACE = 1.0
+_FORWARDED = 0.5
+"""Seconds that the launcher has to pass a line on before it is told to end: MPICH's drops what it has not read yet."""
+
+_GRACE = 1.5
 """Seconds that a rank leaves to the one that says why the job ends to end it."""
 
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
@@ -237,6 +240,7 @@ def guard() -> Iterator[None]:
         if connection is None or connection.may_speak():
             sys.stderr.write(f"psgld: rank {rank} of {size} failed: {_reason(error)}\n")
             sys.stderr.flush()
+            time.sleep(_FORWARDED)
         else:
             time.sleep(_GRACE)
         _abort()
