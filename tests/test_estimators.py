@@ -22,6 +22,10 @@ import psgld
 import psgld.estimators
 from psgld import BayesianMF, BayesianNMF, DataError, FactorModel, ModelError, SamplingError
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:values that are no counts:psgld.PsgldWarning"
+)  # of made-up data
+
 SHORT = {"draws": 5, "tune": 30, "thin": 1, "chains": 1}
 FAILS: dict[str, str] = {}
 """Checks of scikit-learn that are expected to fail, with the reason: there are none."""

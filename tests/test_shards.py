@@ -19,6 +19,10 @@ from psgld.cli import main
 from psgld.shards import spool, store, stream, write
 from psgld.shards.sides import Dealer, Named
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:values that are no counts:psgld.PsgldWarning"
+)  # of made-up data
+
 pytest.importorskip("zarr")
 RUN = {"draws": 4, "tune": 23, "thin": 5, "chains": 1, "progress": False}
 

@@ -28,8 +28,9 @@ TEXT = (".csv", ".tsv", ".txt", ".dat", ".data")
 ALLOWED = (*TEXT, ".parquet", ".mtx", ".npy", ".npz")
 
 _ROLES = {"row": ("row",), "column": ("col", "column"), "value": ("value",)}
-_BESIDES = re.compile(r"(unnamed: ?[0-9]+|index|(unix_?)?time(_?stamp)?|date(_?time)?|)", re.IGNORECASE)
-"""Names of columns that are no row, column or value."""
+_INDEX = re.compile(r"(unnamed: ?[0-9]+|index|)")
+_TIME = re.compile(r"(unix_?)?time(_?stamp)?|date(_?time)?")
+"""Names of columns, in small letters, that are hardly a row, a column or a value where there are others."""
 _LEADING_ZERO = re.compile(r"(?:^|[\s,;|:\"])0[0-9]", re.MULTILINE)
 
 DELIMITERS = (
@@ -85,15 +86,18 @@ def frame_triples(frame: Any, row: Column = None, col: Column = None, value: Col
 
 
 def _is_matrix(frame: Any, names: Sequence[Any]) -> bool:
-    """Say whether a table may well be the matrix itself: columns of one type, more than three or of fractions."""
+    """Say whether a table may well be the matrix itself: numbers of one type, more than three columns or fractions."""
     kinds = {
         str(kind).lower() for kind in (frame.schema.types if _library(frame) == "pyarrow" else frame.dtypes)
     }
-    usual = {name for role in _ROLES.values() for name in role}
-    named = any(str(name).strip().lower() in usual for name in names)
-    columns = sum(not _BESIDES.fullmatch(str(name).strip()) for name in names)
-    many = columns > 3 or (columns == 3 and all(kind.startswith(("float", "double")) for kind in kinds))
-    return len(kinds) == 1 and many and not named
+    lower = [str(name).strip().lower() for name in names]
+    if len(kinds) != 1 or any(name in lower for role in _ROLES.values() for name in role):
+        return False
+    columns = [at for at, name in enumerate(lower) if not (_INDEX.fullmatch(name) or _TIME.fullmatch(name))]
+    if not next(iter(kinds)).startswith(("int", "uint", "float", "double")) or len(columns) < 3:
+        return False
+    labels = (_column(frame, at)[0] for at in columns[:2])  # may be floats, but whole
+    return len(columns) > 3 or any(bool(np.any(column != np.rint(column))) for column in labels)
 
 
 def _listed(names: Sequence[Any]) -> str:
@@ -120,8 +124,8 @@ def choose_columns(names: Sequence[Any], row: Column, col: Column, value: Column
     """Find the positions of the row, column and value columns.
 
     A role that is not given goes to the column of that name (row, col or column, value), else to the first
-    column that is still free; an index or a time only if there are no others. More columns than that: a warning says
-    which were taken.
+    column that is still free; an index or a time only if there are no others. If more are left than an index, or a
+    time at the end, a warning says which were taken.
     """
     lower = [str(name).strip().lower() for name in names]
     chosen = [_position(names, wanted) for wanted in (row, col, value)]
@@ -129,18 +133,20 @@ def choose_columns(names: Sequence[Any], row: Column, col: Column, value: Column
         if chosen[i] is None:
             chosen[i] = next((lower.index(name) for name in usual if name in lower), None)
     free = [at for at in range(len(names)) if at not in chosen]
-    likely = [at for at in free if not _BESIDES.fullmatch(lower[at])]
-    if len(likely) >= chosen.count(None):
-        free = likely
-    left_over = len(free) - chosen.count(None)
-    order = iter(free)
+    likely = [at for at in free if not (_INDEX.fullmatch(lower[at]) or _TIME.fullmatch(lower[at]))]
+    order = iter(likely if len(likely) >= chosen.count(None) else free)
     found = [next(order, None) if at is None else at for at in chosen]
     complete = [at for at in found if at is not None]
     if len(complete) < 3:
         raise DataError(f"three columns are needed (row, column, value), got {list(names)}")
     if len(set(complete)) < 3:
         raise DataError(f"row, column and value must be three different columns of {list(names)}")
-    if left_over > 0 and None in chosen and isinstance(names[0], str):
+    doubtful = (
+        not _INDEX.fullmatch(lower[at]) and not (_TIME.fullmatch(lower[at]) and at > max(complete))
+        for at in free
+        if at not in complete
+    )
+    if None in chosen and isinstance(names[0], str) and any(doubtful):
         taken = ", ".join(repr(names[at]) for at in complete)
         warn(
             f"row, column and value are taken from {taken}, of {len(names)} columns; name others if that is wrong"
