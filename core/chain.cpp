@@ -6,10 +6,18 @@
 #include <numeric>
 #include <utility>
 
+#include "stream.hpp"
+
 namespace psgld {
 
 // Bytes of a strip that is still in the cache when it has been updated.
 static constexpr size_t kInCache = 1 << 17;
+
+// Runs of entries whose log kernels are added up first.
+template <class T>
+static size_t kernel_runs(const Watched<T>& watched) {
+  return (watched.values.size() + kKernelRun - 1) / kKernelRun;
+}
 
 // What a thread needs: scratch of the kernels, and a partial gradient for blocks of one chunk.
 template <class T>
@@ -142,7 +150,8 @@ void Chain<T>::work(const Iteration& now, size_t number, Worker& worker) {
 }
 
 template <class T>
-void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration) {
+void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration,
+                   const Look& look) {
   if (n == 0 || strips.first == strips.last) return;
   // A thread has at most one unfinished block in hand, and each queue one that is being handed out.
   const int threads = pool.size();
@@ -179,7 +188,12 @@ void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Itera
         for (size_t c; (c = queues[q].next.fetch_add(1, std::memory_order_relaxed)) < end;)
           work(now, c, worker);
       }
+      if (now.mark) {
+        barrier.arrive([] {});
+        look.together(id);
+      }
       barrier.arrive([&] {
+        if (now.mark) look.alone();
         if (t + 1 < n) now = iteration(t + 1);
         if (t + 2 < n) grid.prefetch(iteration(t + 2).part);
         refill();
@@ -189,25 +203,47 @@ void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Itera
 }
 
 template <class T>
-void Chain<T>::advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, std::span<const double> steps,
-                       std::span<const double> scales, Range strips, std::span<const int32_t> draws) {
+void Chain<T>::advance(Pool& pool, const Stretch& s, Range strips, const Marks<T>* marks) {
   if (momentum != 0)
     for (auto* f : {&outer, &inner})
       if (!f->momentum.data()) f->momentum = Aligned<T>(f->x.size());
-  // After the last iteration somebody will ask for the sums: they cost little while a strip is in the cache.
+  // At a mark and after the last iteration somebody will ask for the sums: they cost little while a strip is
+  // in the cache.
   const int rows = std::max(*std::max_element(grid.outer.rows.begin(), grid.outer.rows.end()),
                             *std::max_element(grid.inner.rows.begin(), grid.inner.rows.end()));
-  const bool all_here = strips.first == 0 && strips.last == grid.strips && !parts.empty();
+  const bool all_here = strips.first == 0 && strips.last == grid.strips && !s.parts.empty();
   const bool sums = all_here && rows * inner.stride * sizeof(T) <= kInCache;
+  std::vector<char> marked(s.parts.size());
+  std::vector<double> totals(marks ? kernel_runs(marks->watched) : 0);
+  if (marks)
+    for (int64_t after : marks->after) marked[after - 1] = true;
+  size_t mark = 0;
+  const int threads = pool.size();
+  const Look look{[&](int id) {
+                    if (!sums) share_sums(id, threads);
+                    share_kernel(id, threads, marks->watched, totals);
+                    for (int which : {0, 1})
+                      if (T* out = marks->room[which])
+                        share_gather(id, threads, which, factor(which).x,
+                                     out + mark * side(which).size() * marks->width, marks->width);
+                  },
+                  [&] {
+                    add_up_sums(marks->sums + mark * 6 * components);
+                    marks->kernel[mark++] = std::accumulate(totals.begin(), totals.end(), 0.0);
+                  }};
   changed();
-  run(pool, parts.size(), strips, [&](size_t q) {
-    return Iteration{parts[q],
-                     Pass::langevin,
-                     rule(outer, t + q, steps[q], scales[q]),
-                     rule(inner, t + q, steps[q], scales[q]),
-                     draws.empty() ? nullptr : draws.data() + q * grid.widest(),
-                     sums && q + 1 == parts.size()};
-  });
+  run(
+      pool, s.parts.size(), strips,
+      [&](size_t q) {
+        return Iteration{s.parts[q],
+                         Pass::langevin,
+                         rule(outer, s.t + q, s.steps[q], s.scales[q]),
+                         rule(inner, s.t + q, s.steps[q], s.scales[q]),
+                         s.draws.empty() ? nullptr : s.draws.data() + q * grid.widest(),
+                         sums && (marked[q] || q + 1 == s.parts.size()),
+                         marked[q] != 0};
+      },
+      look);
   summed_ = sums;
 }
 
@@ -290,16 +326,22 @@ void Chain<T>::take_sums(const Side<T>& side, const Factor<T>& factor, int strip
 
 template <class T>
 void Chain<T>::sums(Pool& pool, double* out) {
-  const size_t width = 3 * static_cast<size_t>(components), threads = pool.size();
-  const size_t strips[] = {grid.outer.rows.size(), grid.inner.rows.size()};
-  if (!summed_)
-    pool.run([&](size_t id) {
-      for (size_t b = strips[0] * id / threads; b < strips[0] * (id + 1) / threads; ++b)
-        take_sums(grid.outer, outer, static_cast<int>(b));
-      for (size_t c = strips[1] * id / threads; c < strips[1] * (id + 1) / threads; ++c)
-        take_sums(grid.inner, inner, static_cast<int>(c));
-    });
+  if (!summed_) pool.run([&](int id) { share_sums(id, pool.size()); });
   summed_ = true;
+  add_up_sums(out);
+}
+
+template <class T>
+void Chain<T>::share_sums(int id, int n) {
+  const size_t b = grid.outer.rows.size(), c = grid.inner.rows.size();
+  for (size_t s = b * id / n; s < b * (id + 1) / n; ++s) take_sums(grid.outer, outer, static_cast<int>(s));
+  for (size_t s = c * id / n; s < c * (id + 1) / n; ++s) take_sums(grid.inner, inner, static_cast<int>(s));
+}
+
+template <class T>
+void Chain<T>::add_up_sums(double* out) const {
+  const size_t width = 3 * static_cast<size_t>(components);
+  const size_t strips[] = {grid.outer.rows.size(), grid.inner.rows.size()};
   std::fill_n(out, 2 * width, 0.0);
   for (size_t s = 0; s < strips[0] + strips[1]; ++s) {
     double* total = out + (s < strips[0] ? outer : inner).tag * width;
@@ -308,21 +350,42 @@ void Chain<T>::sums(Pool& pool, double* out) {
 }
 
 template <class T>
-double Chain<T>::log_kernel_at(Pool& pool, std::span<const int64_t> rows, std::span<const int64_t> columns,
-                               std::span<const T> values) const {
+void Chain<T>::share_kernel(int id, int n, const Watched<T>& watched, std::span<double> totals) const {
   constexpr size_t run = kKernelRun;
-  const Factor<T>&w = outer.tag == 0 ? outer : inner, &h = outer.tag == 0 ? inner : outer;
-  std::vector<double> totals((values.size() + run - 1) / run);
-  pool.run([&](int id) {
-    T mu[run];
-    for (size_t q = id; q < totals.size(); q += pool.size()) {
-      const size_t first = q * run, n = std::min(run, values.size() - first);
-      kernels<T>().dots(w.x.data(), w.stride, h.x.data(), h.stride, components, rows.data() + first,
-                        columns.data() + first, static_cast<int64_t>(n), mu);
-      totals[q] = kernels<T>().log_kernel(likelihood, values.data() + first, mu, static_cast<int64_t>(n));
-    }
-  });
+  const Factor<T>&w = factor(0), &h = factor(1);
+  T mu[run];
+  for (size_t q = id; q < totals.size(); q += n) {
+    const size_t first = q * run, size = std::min(run, watched.values.size() - first);
+    kernels<T>().dots(w.x.data(), w.stride, h.x.data(), h.stride, components, watched.rows.data() + first,
+                      watched.columns.data() + first, static_cast<int64_t>(size), mu);
+    totals[q] =
+        kernels<T>().log_kernel(likelihood, watched.values.data() + first, mu, static_cast<int64_t>(size));
+  }
+}
+
+template <class T>
+double Chain<T>::log_kernel_at(Pool& pool, const Watched<T>& watched) const {
+  std::vector<double> totals(kernel_runs(watched));
+  pool.run([&](int id) { share_kernel(id, pool.size(), watched, totals); });
   return std::accumulate(totals.begin(), totals.end(), 0.0);
+}
+
+// Written one after the other: it is `out` that is in no cache.
+template <class T>
+void Chain<T>::share_gather(int id, int n, int which, const Aligned<T>& from, T* out, size_t width) const {
+  const Side<T>& s = side(which);
+  const size_t stride = factor(which).stride;
+  for (size_t i = s.size() * id / n; i < s.size() * (id + 1) / n; ++i)
+    if (s.here(i)) stream(from.data() + s.position(i) * stride, width, out + i * width);
+  end_stream();
+}
+
+// Most of the time goes to the pages of a new array, which the threads fetch side by side.
+template <class T>
+void Chain<T>::gather(Pool& pool, int which, const Aligned<T>& from, T* out, size_t width) const {
+  const bool small = side(which).size() * width < (1u << 14);
+  if (small) return share_gather(0, 1, which, from, out, width);
+  pool.run([&](int id) { share_gather(id, pool.size(), which, from, out, width); });
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "grid.hpp"
@@ -23,6 +24,33 @@ struct Factor {
   int stride = 0;
 };
 
+// Iterations t, t+1, ... of the given parts, step sizes and scales. With `draws`, not of all entries of a
+// part, but of that many drawn from each of its chunks: as many numbers an iteration as the widest part has.
+struct Stretch {
+  uint64_t t;
+  std::span<const int32_t> parts;
+  std::span<const double> steps, scales;
+  std::span<const int32_t> draws = {};
+};
+
+// Entries at which a chain is watched: places in W and in H, and values.
+template <class T>
+struct Watched {
+  std::span<const int64_t> rows, columns;
+  std::span<const T> values;
+};
+
+// What is taken down after some of the iterations of a stretch: the sums (2; 3; components) as of `sums`,
+// the log kernel at entries, and the first `width` components of W and H where there is room for them.
+template <class T>
+struct Marks {
+  std::span<const int64_t> after;
+  Watched<T> watched;
+  double *sums, *kernel;
+  T* room[2] = {};
+  size_t width = 0;
+};
+
 template <class T>
 class Chain {
  public:
@@ -39,16 +67,21 @@ class Chain {
   Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood, bool close);
   ~Chain();
 
+  // W is 0 and H is 1, whichever is outer.
+  const Factor<T>& factor(int which) const {
+    return outer.tag == static_cast<uint32_t>(which) ? outer : inner;
+  }
+  Factor<T>& factor(int which) { return const_cast<Factor<T>&>(std::as_const(*this).factor(which)); }
+  const Side<T>& side(int which) const { return &factor(which) == &outer ? grid.outer : grid.inner; }
+
   // A run of the outer strips of the grid: the blocks of a part that are worked on.
   struct Range {
     int first, last;
   };
   Range all() const { return {0, grid.strips}; }
 
-  // Iterations t, t+1, ... of the given parts, step sizes and scales. With `draws`, not of all entries of a
-  // part, but of that many drawn from each of its chunks: (iterations, grid.widest) numbers.
-  void advance(Pool& pool, uint64_t t, std::span<const int32_t> parts, std::span<const double> steps,
-               std::span<const double> scales, Range strips, std::span<const int32_t> draws);
+  // With marks, all strips must be here.
+  void advance(Pool& pool, const Stretch& stretch, Range strips, const Marks<T>* marks = nullptr);
 
   // Sums of scores or weights over a part (or over all of V, part < 0) into outer.sum and inner.sum.
   void accumulate(Pool& pool, Pass pass, int part);
@@ -75,9 +108,11 @@ class Chain {
   // The column sums of both factors, added up strip by strip: (2; x, x^2, count x^2; components), W first.
   void sums(Pool& pool, double* out);
 
-  // Sum of log p(v | mu), without its normaliser and times phi, at pairs of positions in W and H.
-  double log_kernel_at(Pool& pool, std::span<const int64_t> rows, std::span<const int64_t> columns,
-                       std::span<const T> values) const;
+  // Sum of log p(v | mu), without its normaliser and times phi, at entries.
+  double log_kernel_at(Pool& pool, const Watched<T>& watched) const;
+
+  // An array of a factor, rows in their original order, of each its first `width` components.
+  void gather(Pool& pool, int which, const Aligned<T>& from, T* out, size_t width) const;
 
   // Sum of x x' over the rows of a strip: (components, components), added to `out`.
   void strip_gram(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const;
@@ -106,14 +141,29 @@ class Chain {
     Rule<T> outer, inner;
     const int32_t* draws = nullptr;  // from each chunk of the part; null: all entries
     bool sums = false;               // take those of a strip while it is in the cache
+    bool mark = false;
   };
   struct Worker;
 
+  // What is done at a mark: by all threads together, then by one alone.
+  struct Look {
+    std::function<void(int id)> together;
+    std::function<void()> alone;
+  };
+
   Rule<T> rule(const Factor<T>& factor, uint64_t t, double step, double scale) const;
   Strip<T> strip(const Side<T>& side, const Factor<T>& factor, int number) const;
-  void run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration);
+  void run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration,
+           const Look& look = {});
   void work(const Iteration& now, size_t number, Worker& worker);
   void take_sums(const Side<T>& side, const Factor<T>& factor, int strip);
+
+  // The id-th of n shares of what several threads do together.
+  void share_sums(int id, int n);
+  void share_kernel(int id, int n, const Watched<T>& watched, std::span<double> totals) const;
+  void share_gather(int id, int n, int which, const Aligned<T>& from, T* out, size_t width) const;
+
+  void add_up_sums(double* out) const;
 
   std::vector<double> saved_squares_;
   std::vector<double> squares_;              // of each chunk of each block

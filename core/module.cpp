@@ -1,8 +1,5 @@
 // The Python face of the core: exactly typed arrays in and out, no guessing. `_core.pyi` says what is here.
 #include <nanobind/nanobind.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
@@ -26,6 +23,8 @@ template <class T>
 using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using InMatrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using OutCube = nb::ndarray<T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using OutMatrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -54,57 +53,46 @@ void require_places(const In<int64_t>& rows, const In<int64_t>& columns) {
 }
 
 template <class T>
+Watched<T> watched(const In<int64_t>& rows, const In<int64_t>& columns, const In<T>& v) {
+  require_places(rows, columns);
+  require(v.shape(0) == rows.shape(0), "as many values as places");
+  return {span(rows), span(columns), span(v)};
+}
+
+template <class T>
 void set_vector(const Chain<T>& chain, const Aligned<T>& to, const In<double>& from) {
   require(static_cast<int>(from.shape(0)) == chain.components, "expected one value a component");
   chain.set_vector(to, from.data());
 }
 
-// Copies past the caches, where the processor can: nobody reads it soon.
-template <class T>
-void stream(const T* from, size_t n, T* to) {
-#if defined(__x86_64__)
-  if (reinterpret_cast<uintptr_t>(to) % 16 == 0 && n * sizeof(T) % 16 == 0) {
-    for (size_t q = 0; q < n; q += 16 / sizeof(T))
-      _mm_stream_ps(reinterpret_cast<float*>(to + q), _mm_loadu_ps(reinterpret_cast<const float*>(from + q)));
-    return;
-  }
-#endif
-  std::copy_n(from, n, to);
-}
-
-// Streamed copies are not ordered with other writes: nobody may be told of them before this.
-inline void end_stream() {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
-}
-
-// A chain as Python holds it: the factors are addressed as 0 = W and 1 = H, whichever is outer.
+// A chain as Python holds it: its arrays are written to, and asked for by name.
 template <class T>
 struct BoundChain : Chain<T> {
-  bool swapped;
+  using Chain<T>::factor, Chain<T>::side;
   BoundChain(const Grid<T>& grid, int components, bool swapped, int family, double beta, double floor,
              bool zeros, bool close)
       : Chain<T>(grid, components, swapped,
-                 {static_cast<Family>(family), static_cast<T>(beta), static_cast<T>(floor), zeros}, close),
-        swapped(swapped) {}
-  Factor<T>& factor(int which) { return (which == 0) != swapped ? this->outer : this->inner; }
-  const Side<T>& side(int which) { return (which == 0) != swapped ? this->grid.outer : this->grid.inner; }
+                 {static_cast<Family>(family), static_cast<T>(beta), static_cast<T>(floor), zeros}, close) {}
 
-  // Rows in their original order; the first `width` components.
-  // Of the rows in their original order, the part-th of n parts. Written one after the other: it is `out`
-  // that is in no cache.
-  void gather(int which, const Aligned<T>& from, T* out, size_t width, size_t part = 0, size_t n = 1) {
-    const Side<T>& s = side(which);
-    for (size_t i = s.size() * part / n; i < s.size() * (part + 1) / n; ++i)
-      if (s.here(i)) stream(from.data() + s.position(i) * factor(which).stride, width, out + i * width);
-    end_stream();
-  }
   void scatter(int which, const Aligned<T>& to, const T* from) {
     const Side<T>& s = side(which);
     const size_t width = this->components, stride = factor(which).stride;
     for (size_t i = 0; i < s.size(); ++i)
       if (s.here(i)) std::copy_n(from + i * width, width, to.data() + s.position(i) * stride);
+  }
+
+  // A stretch that can be run, and the entries that it draws, if any.
+  Stretch checked(Stretch s, const InMatrix<int32_t>& draws) const {
+    require(draws.size() == 0 || (draws.shape(0) == s.parts.size() && draws.shape(1) == this->grid.widest()),
+            "a number of draws for each chunk of each iteration");
+    require(s.steps.size() == s.parts.size() && s.scales.size() == s.parts.size(),
+            "one step and one scale an iteration");
+    for (int32_t part : s.parts) require(part >= 0 && part < this->grid.parts, "no such part");
+    require(this->metric != Metric::non_negative ||
+                (this->outer.inverse_root.data() && this->inner.inverse_root.data()),
+            "the non-negative metric needs its bound");
+    s.draws = {draws.data(), draws.size()};
+    return s;
   }
 
   // An array of a factor by name: "x", "momentum", "inverse_root" (of the metric), "saved" (what `restore`
@@ -281,20 +269,37 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
       .def("advance",
            [](C& c, Pool& pool, uint64_t t, In<int32_t> parts, In<double> steps, In<double> scales,
               InMatrix<int32_t> draws, int first, int last) {
-             require(
-                 draws.size() == 0 || (draws.shape(0) == parts.shape(0) && draws.shape(1) == c.grid.widest()),
-                 "a number of draws for each chunk of each iteration");
              require(0 <= first && first <= last && last <= c.grid.strips, "no such strips");
-             require(steps.shape(0) == parts.shape(0) && scales.shape(0) == parts.shape(0),
-                     "one step and one scale an iteration");
-             for (size_t q = 0; q < parts.shape(0); ++q)
-               require(parts.data()[q] >= 0 && parts.data()[q] < c.grid.parts, "no such part");
-             require(c.metric != Metric::non_negative ||
-                         (c.outer.inverse_root.data() && c.inner.inverse_root.data()),
-                     "the non-negative metric needs its bound");
+             const Stretch stretch = c.checked({t, span(parts), span(steps), span(scales)}, draws);
              nb::gil_scoped_release release;
-             c.advance(pool, t, span(parts), span(steps), span(scales), {first, last},
-                       {draws.data(), draws.size()});
+             c.advance(pool, stretch, {first, last});
+           })
+      .def("advance_marking",
+           [](C& c, Pool& pool, uint64_t t, In<int32_t> parts, In<double> steps, In<double> scales,
+              InMatrix<int32_t> draws, In<int64_t> marks, In<int64_t> rows, In<int64_t> columns, In<T> v,
+              OutCube<T> W, OutCube<T> H) {
+             const Stretch stretch = c.checked({t, span(parts), span(steps), span(scales)}, draws);
+             const size_t n = marks.shape(0);
+             for (size_t m = 0; m < n; ++m)
+               require((m ? marks.data()[m - 1] : 0) < marks.data()[m] &&
+                           marks.data()[m] <= static_cast<int64_t>(parts.shape(0)),
+                       "marks among the iterations, in their order");
+             for (int which : {0, 1}) {
+               const OutCube<T>& out = which == 0 ? W : H;
+               require(out.shape(0) == W.shape(0) && (out.shape(0) == 0 || out.shape(0) == n) &&
+                           out.shape(1) == c.side(which).size() &&
+                           static_cast<int>(out.shape(2)) <= c.components && out.shape(2) == W.shape(2),
+                       "wrong shape");
+             }
+             auto sums = make_array<double>({n, 2, 3, static_cast<size_t>(c.components)});
+             auto kernel = make_array<double>({n});
+             Marks<T> taken{span(marks), watched(rows, columns, v), sums.data(), kernel.data()};
+             if (W.shape(0) > 0) taken.room[0] = W.data(), taken.room[1] = H.data(), taken.width = W.shape(2);
+             {
+               nb::gil_scoped_release release;
+               c.advance(pool, stretch, c.all(), &taken);
+             }
+             return nb::make_tuple(sums, kernel);
            })
       .def("accumulate",
            [](C& c, Pool& pool, int pass, int part) {
@@ -374,12 +379,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                      "wrong shape");
              const Aligned<T>& from = c.array(which, name);
              nb::gil_scoped_release release;
-             // Most of the time goes to the pages of a new array, which the threads fetch side by side.
-             const int n = out.size() < (1u << 14) ? 1 : pool.size();
-             auto part = [&](int id) {
-               if (id < n) c.gather(which, from, out.data(), out.shape(1), id, n);
-             };
-             n == 1 ? part(0) : pool.run(part);
+             c.gather(pool, which, from, out.data(), out.shape(1));
            })
       .def("scatter",
            [](C& c, int which, const char* name, InMatrix<T> x) {
@@ -430,10 +430,9 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("log_kernel_at",
            [](C& c, Pool& pool, In<int64_t> rows, In<int64_t> columns, In<T> v) {  // positions
-             require_places(rows, columns);
-             require(v.shape(0) == rows.shape(0), "as many values as places");
+             const Watched<T> entries = watched(rows, columns, v);
              nb::gil_scoped_release release;
-             return c.log_kernel_at(pool, span(rows), span(columns), span(v));
+             return c.log_kernel_at(pool, entries);
            })
       .def("save", &C::save)
       .def("restore", &C::restore);

@@ -415,7 +415,7 @@ def test_killed_ranks_and_resumed_with_others(tmp_path):
     """`python -m benchmarks.killing_ranks` does the same twenty times and with more data."""
     moments = random.Random(5)
     for case in ("counts", "hops"):
-        reference = killing.whole_run(case, 400, tmp_path)
-        told, wrong = killing_ranks.trial(case, 400, reference, tmp_path, moments, "the first checkpoint")
+        reference = killing.whole_run(case, 1000, tmp_path)
+        told, wrong = killing_ranks.trial(case, 1000, reference, tmp_path, moments, "the first checkpoint")
         assert not wrong, f"{told}: {wrong}"
         assert f" {case} " in f" {told} "

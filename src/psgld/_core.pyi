@@ -76,6 +76,21 @@ class _Chain:
         first: int,
         last: int,
     ) -> None: ...
+    def advance_marking(
+        self,
+        pool: Pool,
+        t: int,
+        parts: NDArray[np.int32],
+        steps: _F64,
+        scales: _F64,
+        draws: NDArray[np.int32],
+        marks: _I64,
+        rows: _I64,
+        columns: _I64,
+        v: _Float,
+        W: _Float,
+        H: _Float,
+    ) -> tuple[_F64, _F64]: ...
     def accumulate(self, pool: Pool, kind: int, part: int) -> None: ...
     def clear_sums(self) -> None: ...
     def add_sums(self, pool: Pool, kind: int, part: int, first: int, last: int) -> None: ...

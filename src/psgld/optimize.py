@@ -130,12 +130,13 @@ class _Climb:
     def converged(self) -> bool:
         return self._vain >= _HALVINGS
 
-    def marks(self) -> Iterator[tuple[int, bool]]:
+    def marks(self) -> Iterator[tuple[range, bool]]:
         """Yield the iterations at which the climb is checked: after every pass at first, then every tenth or so."""
         done = 0
         while done < self._max_passes and not self.converged:
             done = min(self._max_passes, done + max(1, min(10, done // 10)))
-            yield done * self.chain.setup.cycle, False
+            mark = done * self.chain.setup.cycle
+            yield range(mark, mark + 1), False
 
     def record(self, keep: bool) -> None:
         """Note the log posterior; halve the step size where too little was gained."""

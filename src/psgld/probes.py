@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .data import Observations
-from .engines.threads import H, W
+from .engines.threads import Entries, H, W
 from .models import Tweedie
 
 _FEWEST = 1024
@@ -76,9 +76,15 @@ class PlacedProbes:
         """Return μ at the (first n) probe entries."""
         return np.asarray(self._factors.mu(self._rows[:n], self._cols[:n]))
 
-    def log_likelihood(self, likelihood: Tweedie, phi: float) -> float:
-        """Return (N / M) Σ log p(v | μ, φ) over the probe entries."""
+    @property
+    def entries(self) -> Entries:
+        """Where they are in W and H, and their values, as the core takes them."""
+        return self._rows, self._cols, self._core_values
+
+    def log_likelihood(self, likelihood: Tweedie, phi: float, kernel: float | None = None) -> float:
+        """Return (N / M) Σ log p(v | μ, φ) over the probe entries; at a state whose log kernel is known, or now."""
         if self._normaliser is None or self._normaliser[0] != phi:
             self._normaliser = phi, float(np.sum(likelihood.log_normaliser(self.values, phi)))
-        kernel: float = self._factors.log_kernel(self._rows, self._cols, self._core_values)
+        if kernel is None:
+            kernel = float(self._factors.log_kernel(*self.entries))
         return self._scale * (kernel / phi + self._normaliser[1])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, final
+from typing import Any, Protocol, final, runtime_checkable
 
 from .record import Recorder
 
@@ -37,12 +36,18 @@ class Plan:
     def _tune_every(self) -> int:
         return max(1, -(-self.tune // 100))
 
-    def marks(self) -> Iterator[tuple[int, bool]]:
+    def marks(self) -> Iterator[tuple[range, bool]]:
         """Yield the iterations at which something is recorded, and whether it is a draw."""
-        for t in range(self._tune_every, self.tune + 1, self._tune_every):
-            yield t, False
-        for d in range(1, self.draws + 1):
-            yield self.tune + d * self.thin, True
+        yield range(self._tune_every, self.tune + 1, self._tune_every), False
+        yield range(self.tune + self.thin, self.iterations + 1, self.thin), True
+
+
+@runtime_checkable
+class Passing(Protocol):
+    """A chain that need not stop at each mark."""
+
+    def pass_marks(self, recorder: Any, marks: range, keep: bool) -> None:
+        """Run to the last of these iterations, recording each."""
 
 
 def _alone(pace: float) -> float:
@@ -58,16 +63,25 @@ def run(
     Processes that run a chain together `agree` on the pace, so that all of them yield at the same iterations.
     """
     pace = 1.0  # iterations a slice
-    since = 0
-    for mark, keep in islice(plan.marks(), recorder.recorded, None):
-        while chain.iteration < mark:
-            n = min(mark - chain.iteration, max(1, int(pace)))
-            before = time.perf_counter()
-            chain.advance(n)
-            pace = agree(min(4 * pace, max(1.0, n * _SLICE / max(time.perf_counter() - before, 1e-9))))
+    since, behind = 0, recorder.recorded
+    for marks, keep in plan.marks():
+        marks, behind = marks[behind:], max(0, behind - len(marks))
+        while marks:
+            start, before = chain.iteration, time.perf_counter()
+            reach = start + max(1, int(pace))
+            near = marks[: max(0, (reach - marks[0]) // marks.step + 1)]
+            if len(near) > 1 and isinstance(chain, Passing):
+                chain.pass_marks(recorder, near, keep)
+                marks = marks[len(near) :]
+            else:
+                chain.advance(min(marks[0], reach) - start)
+                if chain.iteration == marks[0]:
+                    recorder.record(keep)
+                    marks = marks[1:]
+            n, seconds = chain.iteration - start, max(time.perf_counter() - before, 1e-9)
+            pace = agree(min(4 * pace, max(1.0, n * _SLICE / seconds)))
             since += n
             if since >= pace:
                 yield since
                 since = 0
-        recorder.record(keep)
     yield since

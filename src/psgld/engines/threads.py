@@ -134,6 +134,10 @@ def part_sizes(entries: NDArray[np.int64], rows: Strips, cols: Strips, zeros: bo
     return np.array([entries[strip, (strip + p) % rows.number].sum() for p in strip], dtype=np.int64)
 
 
+Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]
+"""Places in W and in H, and values."""
+
+
 def check_threads(n: object) -> None:
     """Refuse a number of threads that is neither None nor from 1 to 1024."""
     if n is None:
@@ -237,6 +241,25 @@ class ThreadedChain:
         self.core.advance(
             self._pool, t, parts, steps, scales, _NO_DRAWS if draws is None else draws, 0, self.grid.blocks
         )
+
+    def advance_marking(
+        self,
+        t: int,
+        parts: NDArray[np.int32],
+        steps: NDArray[np.float64],
+        scales: NDArray[np.float64],
+        draws: NDArray[np.int32] | None,
+        marks: NDArray[np.int64],
+        entries: Entries,
+        room: tuple[NDArray[Any], NDArray[Any]],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Run iterations as `advance` does, and look at the factors after as many of them as `marks` says.
+
+        Return what `sums` and `log_kernel` at the given entries would have been, a row each a mark. The factors are
+        copied to `room`, as `factor` does, if it has any: (marks, rows, width).
+        """
+        given = _NO_DRAWS if draws is None else draws
+        return self.core.advance_marking(self._pool, t, parts, steps, scales, given, marks, *entries, *room)
 
     def accumulate(self, kind: int, part: int = -1) -> None:
         """Add up scores or weights over a part (or over all of V) for every row of both factors."""

@@ -68,9 +68,15 @@ class Draws:
         }
         return cls(W, H, row_bias, col_bias, row_rate, col_rate, offset, phi, **normals)
 
-    def record(self, chain: Any, number: int, draw: int) -> None:
-        """Copy the state of a chain."""
-        model, hyper = chain.setup.model, chain.hyper
+    def room(self, number: int, draws: slice) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return where draws of W and H of a chain go, if nothing else is made of them."""
+        if self.row_bias is not None and self.W.shape[1] > 0:
+            return None
+        return self.W[number, draws], self.H[number, draws]
+
+    def record_hyper(self, chain: Any, number: int, draw: int | slice) -> None:
+        """Copy the hyperparameters of a chain."""
+        hyper = chain.hyper
         self.row_rate[number, draw] = hyper.row_rate
         self.col_rate[number, draw] = hyper.col_rate
         self.offset[number, draw] = hyper.offset + chain.setup.shift
@@ -78,6 +84,11 @@ class Draws:
         for name in NORMALS:
             if (array := getattr(self, name)) is not None:
                 array[number, draw] = getattr(hyper, name)
+
+    def record(self, chain: Any, number: int, draw: int) -> None:
+        """Copy the state of a chain."""
+        model, hyper = chain.setup.model, chain.hyper
+        self.record_hyper(chain, number, draw)
         if self.W.shape[1] == 0:
             return
         if self.row_bias is None or self.col_bias is None:

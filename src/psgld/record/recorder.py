@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -75,6 +76,24 @@ class Recorder:
                 self.moments.record()
         trace = self.trace if keep else self.warmup
         trace.record(chain.iteration, chain.log_posterior(), chain.step_size, diverged)
+
+    def room(self, n: int, keep: bool) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return where the next n draws of W and H go, perhaps none; None if the chain has to stop at each mark."""
+        draws = slice(self.kept, self.kept + (n if keep else 0))
+        if not keep:
+            draws = slice(0, 0)
+        elif self.moments is not None or self.spread is not None or self.precision is not None:
+            return None
+        return self.draws.room(self.number, draws)
+
+    def record_passed(
+        self, keep: bool, iterations: Sequence[int], lp: list[float], steps: Sequence[float]
+    ) -> None:
+        """Record marks that were passed, their draws being in that room."""
+        if keep:
+            self.draws.record_hyper(self.chain, self.number, slice(self.kept, self.kept + len(lp)))
+            self.kept += len(lp)
+        (self.trace if keep else self.warmup).record_all(iterations, lp, steps)
 
     def _keep(self) -> None:
         """Record a draw; where ranks share its rows, those that are kept here."""

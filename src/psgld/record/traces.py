@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -25,6 +26,13 @@ class Trace:
         self.lp.append(lp)
         self.step_size.append(step_size)
         self.diverging.append(diverging)
+
+    def record_all(self, iterations: Sequence[int], lp: list[float], step_sizes: Sequence[float]) -> None:
+        """Add a row a mark, at none of which a chain diverged."""
+        self.iteration.extend(iterations)
+        self.lp.extend(lp)
+        self.step_size.extend(step_sizes)
+        self.diverging.extend([False] * len(lp))
 
     @classmethod
     def of(cls, table: dict[str, NDArray[Any]]) -> Trace:

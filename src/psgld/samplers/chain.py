@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -48,6 +49,21 @@ class Planned(Protocol):
 
     def default_plan(self, data: Observations) -> tuple[int, int]:
         """Return tune and thin, in iterations, where the user leaves them out."""
+
+
+class Marks(Protocol):
+    """Who records a chain at its marks."""
+
+    def record(self, keep: bool) -> None:
+        """Record the state of the chain; with `keep`, as a draw."""
+
+    def room(self, n: int, keep: bool) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return where the next n draws of W and H go, perhaps none; None if the chain has to stop at each mark."""
+
+    def record_passed(
+        self, keep: bool, iterations: Sequence[int], lp: list[float], steps: Sequence[float]
+    ) -> None:
+        """Record marks that were passed, their draws being in that room."""
 
 
 class Factors(Protocol):
@@ -195,9 +211,7 @@ class Chain(ABC):
 
     def log_posterior(self) -> float:
         """Return log p(V | W, H, φ) + log p(W, H | rates), the likelihood from the probe entries if V is large."""
-        prior = self._log_prior
-        total = self.probes.log_likelihood(self.setup.model.likelihood, self.hyper.phi)
-        total += prior.constant + float(prior.weights.dot(self.sums().ravel()))
+        total, prior = self._log_posterior_from(self.sums()), self._log_prior
         for which, inverse, normal in prior.others:
             if inverse:
                 x = np.maximum(self.factors.factor(which).astype(np.float64), 1e-300)
@@ -205,6 +219,12 @@ class Chain(ABC):
             if normal is not None:
                 total -= 0.5 * float(np.sum(normal.off_diagonal * self.factors.gram(which)))
         return total
+
+    def _log_posterior_from(self, sums: NDArray[np.float64], kernel: float | None = None) -> float:
+        """Return what the sums over the factors and the log kernel at the probe entries tell of the log posterior."""
+        prior, phi = self._log_prior, self.hyper.phi
+        total = self.probes.log_likelihood(self.setup.model.likelihood, phi, kernel)
+        return total + prior.constant + float(prior.weights.dot(sums.ravel()))
 
     @abstractmethod
     def state(self) -> State:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines import Blocks, Engine, MpiChain
+from ..engines import Blocks, Engine, MpiChain, ThreadedChain
 from ..engines.threads import SCORE, Grid, H, W
 from ..errors import SamplingError
 from ..metrics import Metric
@@ -23,7 +23,7 @@ from ..probes import Probes
 from ..schedule import Hopping, Schedule
 from ..step_size import StepSize, tabulate
 from ..subsample import Subsample
-from .chain import Chain, Setup, State
+from .chain import Chain, Marks, Setup, State
 
 _FAMILIES = {1.0: 0, 2.0: 1, 0.0: 2, -1.0: 3, 0.5: 4}
 _ANY_POWER = 5  # `Family` in the core
@@ -120,6 +120,16 @@ class LangevinSetup(Setup):
         }
 
 
+class _Stretch(NamedTuple):
+    """Iterations t, t + 1, …: their parts, steps and scales, and the entries that are drawn, if not all are read."""
+
+    t: int
+    parts: NDArray[np.int32]
+    steps: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    draws: NDArray[np.int32] | None
+
+
 @final
 class LangevinChain(Chain):
     """Factors that move by Langevin steps in the core."""
@@ -151,33 +161,85 @@ class LangevinChain(Chain):
         if model.likelihood.beta == 2.0 and model.likelihood.phi is None:
             self.factors.accumulate(SCORE)  # residuals of every block, also of those that are visited late
         self._refresh_metric()
-        self._scale = max(self._typical_mean(), self._data_scale())
+        self._scale = max(self._typical_mean(self.sums()), self._data_scale())
         self._save()
 
     # -- moving ------------------------------------------------------------------------------------------
 
     def advance(self, n: int) -> None:
         """Run n iterations, with the hyperparameters, the metric and the check for divergence at cycle ends."""
+        end = self.iteration + n
+        while self.iteration < end:
+            stretch = self._stretch(min(end, self._next_upkeep))
+            self.factors.advance(*stretch)
+            self._have_run(stretch)
+            self._upkeep_if_due()
+
+    def pass_marks(self, recorder: Marks, marks: range, keep: bool) -> None:
+        """Run to the last of these iterations; what is recorded at each of them is taken in passing, if it can be.
+
+        Where something is wrong at a mark, the chain goes back to it and settles there, as if it had stopped.
+        """
+        while marks:
+            upkeep = self._next_upkeep
+            inside = marks[: max(0, -(-(upkeep - marks[0]) // marks.step))]  # before the upkeep
+            room = recorder.room(len(inside), keep)
+            # Elsewhere more has to be asked than sums tell.
+            plain = isinstance(self.factors, ThreadedChain) and not self._log_prior.others
+            if room is None or not plain or self._may_swell():
+                self.advance(marks[0] - self.iteration)
+                recorder.record(keep)
+                marks = marks[1:]
+                continue
+            assert isinstance(self.factors, ThreadedChain)
+            start, stretch = self.iteration, self._stretch(min(marks[-1], upkeep))
+            sums, kernels = self.factors.advance_marking(
+                *stretch,
+                np.arange(inside.start - start, inside.stop - start, inside.step),
+                self.probes.entries,
+                room,
+            )
+            good = [self._is_sound(s) for s in sums]
+            n = good.index(False) if False in good else len(inside)
+            steps = stretch.steps
+            lp = [self._log_posterior_from(s, float(k)) for s, k in zip(sums[:n], kernels[:n], strict=True)]
+            recorder.record_passed(keep, inside[:n], lp, [float(steps[t - start - 1]) for t in inside[:n]])
+            if n < len(inside):
+                self.iteration, self._sums = inside[n], sums[n]
+                self._last_step = float(steps[inside[n] - start - 1])
+                recorder.record(keep)
+                marks = marks[n + 1 :]
+                continue
+            marks = marks[n:]
+            self._have_run(stretch)
+            self._upkeep_if_due()
+            if marks and self.iteration == marks[0]:  # after the upkeep
+                recorder.record(keep)
+                marks = marks[1:]
+
+    def _stretch(self, end: int) -> _Stretch:
+        """Return what the core needs to know of the iterations from here to the end, no upkeep among them."""
+        t, n = self.iteration + 1, end - self.iteration
+        # Far from where it belongs, a chain would gather more momentum than it can lose again in time.
+        self.factors.core.momentum = self.setup.momentum if t > _EARLY_CYCLES * self.setup.cycle else 0.0
+        parts, scales, steps = self._planned(t, n)
+        draws = None
+        if self.setup.subsample is not None:
+            draws = self.setup.subsample.draws(t, parts, self.key)
+            scales = scales * self.setup.grid.part_sizes[parts] / self.setup.subsample.size
+        return _Stretch(t, parts, steps, scales, draws)
+
+    def _have_run(self, stretch: _Stretch) -> None:
+        self._last_step = float(stretch.steps[-1])
+        self._sums = None
+        self.iteration += len(stretch.parts)
+
+    def _upkeep_if_due(self) -> None:
         cycle = self.setup.cycle
-        while n > 0:
-            m = min(n, self._next_upkeep - self.iteration)
-            t = self.iteration + 1
-            # Far from where it belongs, a chain would gather more momentum than it can lose again in time.
-            self.factors.core.momentum = self.setup.momentum if t > _EARLY_CYCLES * cycle else 0.0
-            parts, scales, steps = self._planned(t, m)
-            draws = None
-            if self.setup.subsample is not None:
-                draws = self.setup.subsample.draws(t, parts, self.key)
-                scales = scales * self.setup.grid.part_sizes[parts] / self.setup.subsample.size
-            self.factors.advance(t, parts, steps, scales, draws)
-            self._last_step = float(steps[-1])
-            self._sums = None
-            self.iteration += m
-            n -= m
-            if self.iteration == self._next_upkeep:
-                self._upkeep(self.iteration // cycle)
-                early = self.iteration < _EARLY_CYCLES * cycle
-                self._next_upkeep += cycle * (1 if early else self._upkeep_cycles)
+        if self.iteration == self._next_upkeep:
+            self._upkeep(self.iteration // cycle)
+            early = self.iteration < _EARLY_CYCLES * cycle
+            self._next_upkeep += cycle * (1 if early else self._upkeep_cycles)
 
     def next_part(self) -> int:
         """Return the part that the next iteration reads."""
@@ -201,12 +263,12 @@ class LangevinChain(Chain):
         self._refresh_metric()
         if self.setup.model.likelihood.beta == 2.0 and self.setup.model.likelihood.phi is None:
             self.factors.accumulate(SCORE)
-        self._scale = max(self._typical_mean(), self._data_scale())
+        self._scale = max(self._typical_mean(self.sums()), self._data_scale())
         self._save()
 
     def settle(self) -> bool:
         """Make sure that the state is sound, going back to the last good one if not. Return whether it was."""
-        if self._typical_mean() <= _RUNAWAY * self._scale:  # False for NaN
+        if self._is_sound(self.sums()):
             if not self._swollen():
                 return True
             self._swellings += 1
@@ -360,9 +422,12 @@ class LangevinChain(Chain):
             root = math.sqrt(abs(moments.mean))
             x[:, 0] = math.copysign(root, moments.mean) if which == W else root
 
-    def _typical_mean(self) -> float:
+    def _is_sound(self, sums: NDArray[np.float64]) -> bool:
+        """Return whether these are sums over the factors of a chain that has not run away; False for NaN."""
+        return self._typical_mean(sums) <= _RUNAWAY * self._scale
+
+    def _typical_mean(self, sums: NDArray[np.float64]) -> float:
         """Return the size of μ as the columns of W and H suggest it: one number that grows when a chain runs away."""
-        sums = self.sums()
         rows, cols = self.setup.grid.shape
         return math.sqrt(sums[W, 1].dot(sums[H, 1]) / rows / cols)
 
@@ -372,11 +437,14 @@ class LangevinChain(Chain):
         Just below the step that runs away there are steps that hold, but inflate the posterior: E[μ²] ≤ E[v²] fails.
         """
         settled = _SETTLING_CYCLES * self.setup.cycle
-        if not self.divergences or self._swellings == _MOST_SWELLINGS:
+        if not self._may_swell():
             return False
         if self.iteration - self.divergences[-1] < settled:
             return False
         return float(np.square(self.probes.means()).mean()) > _SWOLLEN**2 * self.probes.mean_square
+
+    def _may_swell(self) -> bool:
+        return bool(self.divergences) and self._swellings < _MOST_SWELLINGS
 
     def _data_scale(self) -> float:
         m = self.setup.moments

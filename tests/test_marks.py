@@ -1,0 +1,98 @@
+"""Marks that a chain passes are recorded as if it had stopped at each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import psgld
+from psgld.record import Recorder
+from psgld.run import Passing, Plan, run
+
+V = np.random.default_rng(0).poisson(4.0, size=(30, 20)).astype(float)
+SPARSE = np.where(np.random.default_rng(1).random(V.shape) < 0.3, V, np.nan)
+REAL = V - 4.0
+
+
+def jump(t):
+    """A step size that is far too large from some iteration on, which is no end of a cycle."""
+    return np.where(t < 72, 1e-4, 1e6)
+
+
+CASES = {
+    "defaults": dict(V=V, model=psgld.FactorModel(3, "poisson")),
+    "fixed": dict(V=V, model=psgld.FactorModel(3, "poisson", psgld.Exponential(1.0), psgld.Exponential(1.0))),
+    "no draws": dict(V=V, model=psgld.FactorModel(3, "poisson"), keep=False),
+    "tracked": dict(V=V, model=psgld.FactorModel(3, "poisson"), track=([0, 1], [2, 3])),
+    "sparse": dict(V=SPARSE, model=psgld.FactorModel(3, "gaussian")),
+    "biases": dict(V=SPARSE, model=psgld.FactorModel(2, "gaussian", bias=True)),
+    "biases, no draws": dict(V=SPARSE, model=psgld.FactorModel(2, "gaussian", bias=True), keep=False),
+    "gamma prior": dict(V=V, model=psgld.FactorModel(3, "poisson", psgld.GammaPrior(2.0, 1.0))),
+    "normal-Wishart": dict(V=REAL, model=psgld.FactorModel(2, "gaussian", psgld.NormalWishart())),
+    "double": dict(V=V, model=psgld.FactorModel(3, "poisson"), sampler=psgld.PSGLD(dtype="float64")),
+    "drawn entries": dict(V=V, model=psgld.FactorModel(3, "poisson"), sampler=psgld.SGLD()),
+    "diverging": dict(
+        V=V, model=psgld.FactorModel(3, "poisson"), sampler=psgld.PSGLD(10, jump, psgld.Identity())
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::psgld.PsgldWarning")
+@pytest.mark.parametrize("thin", [1, 3, 7])
+@pytest.mark.parametrize("case", CASES)
+def test_passed_marks_are_as_those_that_were_stopped_at(case, thin, monkeypatch):
+    settings = dict(tune=45, draws=60, thin=thin, chains=1, seed=3, engine=psgld.Threads(2)) | CASES[case]
+    passed = psgld.sample(**settings)
+    monkeypatch.setattr(Recorder, "room", lambda self, n, keep: None)
+    stopped = psgld.sample(**settings)
+    assert passed.divergences == stopped.divergences
+    assert (passed.divergences > 0) == (case == "diverging")
+    for name, expected in vars(stopped.draws).items():
+        np.testing.assert_array_equal(getattr(passed.draws, name), expected, err_msg=name)
+    for name in ("sample_stats", "warmup"):
+        for column, expected in getattr(stopped, name).items():
+            np.testing.assert_array_equal(getattr(passed, name)[column], expected, err_msg=column)
+    if stopped.tracked is not None:
+        np.testing.assert_array_equal(passed.tracked.mean, stopped.tracked.mean)
+
+
+class Log:
+    """A recorder that counts how it is asked."""
+
+    def __init__(self, chain, room):
+        self.chain, self.recorded, self.stops, self._room = chain, 0, [], room
+
+    def record(self, keep):
+        self.chain.settle()
+        self.stops.append(self.chain.iteration)
+        self.recorded += 1
+
+    def room(self, n, keep):
+        return self._room
+
+    def record_passed(self, keep, iterations, lp, steps):
+        assert len(iterations) == len(lp) == len(steps)
+        self.recorded += len(lp)
+
+
+def chain_of(model):
+    data = psgld.Observations.from_dense(V.astype(np.float32))
+    sampler = psgld.PSGLD(blocks=5)
+    setup = sampler.prepare(data, model, psgld.Threads(1), 10)
+    return setup.chain(1, psgld.probes.Probes.of(data, 100), psgld.Threads(1))
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_chain_stops_only_where_it_must(stops):
+    """Where the recorder has to see the state, and at the end of a cycle, after the upkeep."""
+    chain = chain_of(psgld.FactorModel(3, "poisson", psgld.Exponential(1.0), psgld.Exponential(1.0)))
+    assert isinstance(chain, Passing)
+    none = np.empty((0, 30, 3), np.float32), np.empty((0, 20, 3), np.float32)
+    log = Log(chain, None if stops else none)
+    assert sum(run(chain, Plan(0, 400, 1), log)) == 400
+    assert log.recorded == 400 and chain.iteration == 400
+    if stops:
+        assert log.stops == list(range(1, 401))
+    else:
+        late = [t for t in log.stops if t > 50]  # by then the pace is larger than a mark
+        assert late and all(t % 5 == 0 for t in late)
