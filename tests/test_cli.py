@@ -279,6 +279,35 @@ def test_forms_of_pairs(text, work, tmp_path, capsys):
     ]
 
 
+def test_predict_as_json(work, tmp_path, capsys):
+    pairs = write(tmp_path / "pairs.csv", ["user", "item"], ["user-1", "user-2"], ["item-3", "item-1"])
+    assert main(["predict", str(work / "run.npz"), pairs, "--json"]) == 0
+    got = json.loads(capsys.readouterr().out)
+    prediction = psgld.load(work / "run.npz").predict(["user-1", "user-2"], ["item-3", "item-1"])
+    assert got["level"] == 0.9 and got["predictions"]["column"] == ["item-3", "item-1"]
+    np.testing.assert_array_equal(got["predictions"]["mean"], prediction.mean)
+    np.testing.assert_array_equal(got["predictions"]["high"], prediction.interval(0.9)[1])
+
+
+def test_pairs_from_parquet(work, tmp_path, capsys):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path, run = tmp_path / "pairs.parquet", work / "run.npz"
+    columns = {"x": [1.0, 2.0], "user": ["user-1", "user-2"], "item": ["item-3", "item-1"]}
+    parquet.write_table(pa.table(columns), path)
+    assert main(["predict", str(run), str(path), "--row", "user", "--col", "item"]) == 0
+    assert [line["column"] for line in table(capsys.readouterr().out)] == ["item-3", "item-1"]
+    fails(capsys, ["predict", run, path], "2 unknown row label(s): 1.0, 2.0;")
+    parquet.write_table(pa.table({"user": ["user-1", None], "item": ["item-3", "item-1"]}), path)
+    fails(capsys, ["predict", run, path], "1 null(s) in column 'user'")
+    parquet.write_table(pa.table({"user": ["user-1"]}), path)
+    fails(capsys, ["predict", run, path], "a row and a column are needed, got ['user']")
+    parquet.write_table(pa.table(columns).slice(0, 0), path)
+    fails(capsys, ["predict", run, path], "no pairs")
+    path.write_bytes(b"PAR1 and no more")
+    fails(capsys, ["predict", run, path], "pairs.parquet: cannot be read")
+
+
 def test_predict_to_a_file_from_held_out_entries(work, tmp_path, capsys):
     target = tmp_path / "predictions.csv"
     assert main(["predict", str(work / "run.npz"), str(work / "test.csv"), "-o", str(target)]) == 0

@@ -7,7 +7,8 @@ import gzip
 import math
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -176,7 +177,7 @@ def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
             f"{path.name}: unknown kind of file {suffix!r}; allowed are {', '.join(ALLOWED)}, "
             f"and .gz of .mtx and of text"
         )
-    try:
+    with _named(path):
         if suffix == ".parquet":
             return _read_parquet(path, row, col, value)
         if suffix == ".mtx":
@@ -186,6 +187,13 @@ def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
         if suffix == ".npz":
             return _read_npz(path)
         return _read_text(path, row, col, value)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in whatever is said of it while it is read."""
+    try:
+        yield
     except DataError:
         raise
     except UnicodeDecodeError as error:
@@ -207,12 +215,28 @@ def _read_npz(path: Path) -> Any:
     return load_npz(path)
 
 
-def _read_parquet(path: Path, row: Column, col: Column, value: Column) -> Iterable[Triples]:
+def _open_parquet(path: Path) -> Any:
     try:
         from pyarrow import parquet
     except ImportError:
         raise DataError(f"{path.name}: reading Parquet needs pyarrow: pip install pyarrow") from None
-    with parquet.ParquetFile(path) as file:
+    return parquet.ParquetFile(path)
+
+
+def read_parquet_labels(path: Path, choose: Callable[[list[str]], tuple[int, int]]) -> list[NDArray[Any]]:
+    """Read two columns of labels, of which `choose` tells the positions from the names of all columns."""
+    with _named(path), _open_parquet(path) as file:
+        names = file.schema_arrow.names
+        table = file.read()
+        read = [(names[at], *_column(table, at)) for at in choose(names)]
+        for name, _, nulls in read:
+            if nulls:
+                raise DataError(f"{path.name}: {nulls} null(s) in column {name!r}; drop those pairs first")
+        return [column for _, column, _ in read]
+
+
+def _read_parquet(path: Path, row: Column, col: Column, value: Column) -> Iterable[Triples]:
+    with _open_parquet(path) as file:
         names = file.schema_arrow.names
         three = [names[at] for at in choose_columns(names, row, col, value)]
         return [frame_triples(batch, *three) for batch in file.iter_batches(1 << 20, columns=three)]

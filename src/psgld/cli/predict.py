@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from .options import Parser, add_columns, add_level, add_skip_unknown
+from .options import Parser, add_columns, add_json, add_level, add_skip_unknown
 
 _HEADER = ("row", "column", "mean", "sd", "low", "high")
 
@@ -16,14 +16,16 @@ def add(commands: Any) -> None:
     parser: Parser = commands.add_parser(
         "predict",
         help="predict cells of the matrix, with intervals",
-        description="Predict the cells listed in PAIRS (text of two columns, row and column; header or not;\n"
-        "other columns are ignored). Prints CSV: row, column, mean and sd of the mean μ, and low and\n"
-        "high, between which a new observation falls with probability --level.",
+        description="Predict the cells listed in PAIRS (text or Parquet of two columns, row and column; text\n"
+        "with a header or not; other columns are ignored). Prints CSV: row, column, mean and sd of the\n"
+        "mean μ, and low and high, between which a new observation falls with probability --level.",
         epilog="Example:\n  psgld predict run.npz pairs.csv -o predictions.csv --level 0.9",
     )
     parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")
     parser.add_argument("pairs", type=Path, metavar="PAIRS")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="where to write (stdout)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="where to write (stdout)")
+    add_json(form)
     add_level(parser)
     add_skip_unknown(parser)
     add_columns(parser, "row", "col")
@@ -33,7 +35,7 @@ def add(commands: Any) -> None:
 def run(args: Namespace) -> int:
     """Read the pairs, predict, write."""
     from ..storage import load
-    from .output import check_csv, write_csv
+    from .output import check_csv, print_json, write_csv
     from .tables import read_pairs, select_known
 
     check_csv(args.output, args.run_file, args.pairs)
@@ -42,6 +44,10 @@ def run(args: Namespace) -> int:
     keep = select_known(posterior, rows, cols, args.skip_unknown)
     p = posterior.predict(rows[keep], cols[keep])
     low, high = p.interval(args.level)
-    numbers = ((f"{x:.6g}" for x in column.tolist()) for column in (p.mean, p.sd, low, high))
-    write_csv(args.output, _HEADER, zip(p.row_labels.tolist(), p.col_labels.tolist(), *numbers, strict=True))
+    columns = [x.tolist() for x in (p.row_labels, p.col_labels, p.mean, p.sd, low, high)]
+    if args.json:
+        print_json({"level": args.level, "predictions": dict(zip(_HEADER, columns, strict=True))})
+        return 0
+    numbers = ((f"{x:.6g}" for x in column) for column in columns[2:])
+    write_csv(args.output, _HEADER, zip(*columns[:2], *numbers, strict=True))
     return 0

@@ -15,7 +15,7 @@ from ..data import observations
 from ..errors import DataError
 from ..labels import LabelArray, merge
 from ..posterior import Posterior
-from ..readers import DELIMITERS, Column, Triples, open_text, read_file, split_line
+from ..readers import DELIMITERS, Column, Triples, open_text, read_file, read_parquet_labels, split_line
 from .output import say
 
 Labels = NDArray[Any]
@@ -39,7 +39,12 @@ def read_entries(path: Path, row: Column, col: Column, value: Column) -> tuple[L
 
 
 def read_pairs(path: Path, row: Column, col: Column, posterior: Posterior) -> tuple[Labels, Labels]:
-    """Read the row and column labels of a text file; a header is optional, other columns are ignored."""
+    """Read the row and column labels of text (a header is optional) or of Parquet; other columns are ignored."""
+    if path.suffix == ".parquet" and path.is_file():
+        labels = read_parquet_labels(path, lambda names: _columns(names, row, col, header=True))
+        if not len(labels[0]):
+            raise DataError(f"{path.name}: there are no pairs in it")
+        return labels[0], labels[1]
     table = list(_lines(path))
     if not table:
         raise DataError(f"{path.name}: the file is empty")
