@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
+from .checks import is_integer
 from .data import ABSENT, Observations
 from .engines import Threads
 from .engines.threads import available_cores
@@ -228,7 +229,7 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         n = self.n_jobs
         if n is None:
             return None
-        if isinstance(n, bool) or not isinstance(n, Integral) or n == 0:
+        if not is_integer(n) or n == 0:
             raise ModelError(f"n_jobs must be None or an integer other than 0, got {n!r}")
         return int(n) if n > 0 else max(1, available_cores() + 1 + int(n))
 
@@ -243,7 +244,7 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _rank(self) -> int:
         n = self.n_components
-        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+        if not is_integer(n) or n < 1:
             raise ModelError(f"n_components must be an integer >= 1, got {n!r}")
         return int(n)
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
+from .checks import is_integer
 from .data import Observations, observations
 from .errors import DataError, ModelError
 from .labels import find_labels
@@ -370,5 +371,5 @@ def mode(other: Other, entries: Entries) -> NDArray[Any]:
 def _check(side: str, sweeps: int) -> None:
     if side not in _SIDES:
         raise DataError(f'side must be "rows" or "cols", got {side!r}')
-    if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or sweeps < 1:
+    if not is_integer(sweeps) or sweeps < 1:
         raise ModelError(f"sweeps must be an integer >= 1, got {sweeps!r}")

@@ -11,6 +11,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .checks import is_integer
 from .errors import DataError
 from .labels import LabelArray, find_labels
 from .models import FactorModel
@@ -133,7 +134,7 @@ class Posterior:
 
         The numbers do not depend on how many.
         """
-        if isinstance(pairs, bool) or not isinstance(pairs, int | np.integer) or pairs < 1:
+        if not is_integer(pairs) or pairs < 1:
             raise DataError(f"pairs must be an integer >= 1, got {pairs!r}")
         step, (rows, cols) = max(1, int(pairs) // self.shape[1]), self.shape
         labels = self.row_labels, self.col_labels

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from .checks import is_integer
 from .engines.threads import available_cores
 from .errors import DataError
 from .labels import LabelArray, frame, named
@@ -270,6 +271,6 @@ def _ends(level: float) -> tuple[float, float]:
 
 def check_seed(seed: Any) -> int:
     """Return the seed; raise DataError if it is none."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+    if not is_integer(seed) or not 0 <= seed < 2**64:
         raise DataError(f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}")
     return int(seed)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from .checks import is_integer, is_number
 from .data import ABSENT, Observations, observations
 from .errors import DataError
 from .labels import LabelArray, find_labels, frame, named
@@ -296,7 +297,7 @@ def recommend(
 ) -> Recommendations:
     """Return the n best columns of each row; `Posterior.recommend` says what the arguments are."""
     p, policy = posterior, as_policy(policy)
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+    if not is_integer(n) or n < 1:
         raise DataError(f"n must be an integer >= 1, got {n!r}")
     n_rows, n_cols = p.shape
     index = np.arange(n_rows) if rows is None else find_labels(p.row_labels, rows, n_rows, "row")
@@ -384,5 +385,5 @@ def _allowed(p: Any, filter: Any) -> NDArray[np.bool_]:
 
 
 def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+    if not is_number(value) or not np.isfinite(value):
         raise DataError(f"{name} must be a finite number, got {value!r}")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from .chains import Work
+from .checks import is_number
 from .engines import Engine
 from .errors import DataError, SamplingError, warn
 from .posterior import describe
@@ -105,7 +106,7 @@ def strips_in(path: str | PathLike[str] | None) -> int | None:
 
 def check_options(store: Any, resume: Any, every: Any, dtype: Any) -> None:
     """Raise SamplingError if the options of a store make no sense."""
-    number = isinstance(every, int | float | np.number) and not isinstance(every, bool)
+    number = is_number(every)
     if not number or not every >= 0:
         raise SamplingError(f"checkpoint_every must be a number of seconds >= 0, got {every!r}")
     if dtype is not None and dtype not in STORE_DTYPES:

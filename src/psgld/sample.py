@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .chains import Work, run_all
+from .checks import is_integer
 from .data import Observations, observations
 from .engines import MPI, Engine, Threads
 from .errors import DataError, ModelError, SamplingError, warn
@@ -299,7 +300,7 @@ def _filled(data: Observations, beta: float) -> Observations:
 
 
 def _check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+    if not is_integer(value) or value < least:
         raise SamplingError(f"{name} must be an integer >= {least}, got {value!r}")
 
 
@@ -310,9 +311,7 @@ def _keys(seed: Seed, chains: int) -> list[int]:
     if isinstance(seed, np.random.SeedSequence):
         root = seed
     else:
-        if seed is not None and (
-            isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0
-        ):
+        if seed is not None and (not is_integer(seed) or seed < 0):
             raise SamplingError(f"seed must be an integer >= 0, a SeedSequence or a Generator, got {seed!r}")
         root = np.random.SeedSequence(None if seed is None else int(seed))
     spawned = (np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, c)) for c in range(chains))

@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import is_integer
 from .errors import DataError
 from .labels import LabelArray, find_labels, frame, named
 from .predict import Floats
@@ -36,7 +37,7 @@ class Similar:
 
 def similar(posterior: Any, label: Any, n: int, side: str) -> Similar:
     """Return the n rows (side "rows") or columns most similar to one of them, itself left out."""
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+    if not is_integer(n) or n < 1:
         raise DataError(f"n must be an integer >= 1, got {n!r}")
     d = posterior.draws
     check_factors(d)

@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import is_number
 from .errors import ModelError
 
 Array = NDArray[np.float64]
@@ -88,7 +89,7 @@ def as_step_size(step_size: float | StepSize) -> StepSize:
     """Return a function of t from a number or a function."""
     if callable(step_size):
         return step_size
-    number = isinstance(step_size, int | float | np.number) and not isinstance(step_size, bool)
+    number = is_number(step_size)
     if not number or not 0 < step_size < np.inf:
         raise ModelError(f"step_size must be a positive number or a function of t, got {step_size!r}")
     return Constant(float(step_size))

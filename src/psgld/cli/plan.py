@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from ..checks import is_number
 from ..errors import DataError
 from ..metrics import METRICS
 from .options import Parser, add_json
@@ -119,7 +120,7 @@ def _network(path: Path) -> dict[str, float]:
     found = {}
     for name in _MEASURED:
         value = report.get(name) if isinstance(report, dict) else None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        if not is_number(value) or not 0 < value < float("inf"):
             raise DataError(f"{path} has no {name}, got {value!r}; make it by psgld doctor --mpi --json")
         found[name] = float(value)
     return found

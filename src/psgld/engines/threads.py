@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from ..checks import is_integer
 from ..data import Observations
 from ..errors import ModelError
 from ..partition import Strips
@@ -142,7 +143,7 @@ def check_threads(n: object) -> None:
     """Refuse a number of threads that is neither None nor from 1 to 1024."""
     if n is None:
         return
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= 1024:
+    if not is_integer(n) or not 1 <= n <= 1024:
         raise ModelError(f"threads must be an integer from 1 to 1024, got {n!r}")
 
 

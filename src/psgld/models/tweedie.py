@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from psgld.checks import is_number
 from psgld.errors import DataError, ModelError
 from psgld.models import compound_poisson, positive_stable
 from psgld.models._common import Array, optional_positive, real
@@ -152,7 +153,7 @@ class Tweedie:
 
 def _check_beta(beta: float) -> float:
     """Return β as a float if such a member exists and is supported."""
-    if isinstance(beta, bool) or not isinstance(beta, int | float | np.number) or not math.isfinite(beta):
+    if not is_number(beta) or not math.isfinite(beta):
         raise ModelError(
             f"Tweedie: beta must be a finite number, got {beta!r}; allowed: beta <= 1 or beta = 2"
         )

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..checks import is_integer, is_number
 from ..data import Observations
 from ..engines import Engine
 from ..errors import ModelError
@@ -66,7 +67,7 @@ def check_temperature(temperature: Any) -> None:
 
 def check_count(name: str, value: Any, least: int = 1, remedy: str = "") -> None:
     """Refuse what is not an integer >= least."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+    if not is_integer(value) or value < least:
         raise ModelError(f"{name} must be an integer >= {least}, got {value!r}{remedy}")
 
 
@@ -85,7 +86,7 @@ def check_blocks(blocks: Any) -> None:
 
 def check_size(size: Any) -> None:
     """Refuse a size of a subsample that is neither a whole number nor a fraction."""
-    number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
+    number = is_number(size)
     whole = number and (isinstance(size, int | np.integer) and size >= 1)
     if not (whole or (number and 0 < size < 1)):
         raise ModelError(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from ..checks import is_integer
 from ..data import ABSENT
 from ..errors import DataError, ModelError
 from ..labels import DUPLICATES, Csr, LabelArray, canonical, check_shape
@@ -97,9 +98,9 @@ def shard(
 
 
 def _check(blocks: int, absent: str | None, duplicates: str, seed: object) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+    if not is_integer(seed) or seed < 0:
         raise ModelError(f"seed must be an integer >= 0, got {seed!r}")
-    if isinstance(blocks, bool) or not isinstance(blocks, int | np.integer) or not 1 <= blocks <= 65535:
+    if not is_integer(blocks) or not 1 <= blocks <= 65535:
         raise ModelError(f"blocks must be an integer from 1 to 65535, got {blocks!r}")
     if absent not in (None, *ABSENT):
         raise DataError(f"absent must be 'unobserved' or 'zero', got {absent!r}")
