@@ -70,9 +70,8 @@ class Draws:
 
     def room(self, number: int, draws: slice) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return where draws of W and H of a chain go, if nothing else is made of them."""
-        if self.row_bias is not None and self.W.shape[1] > 0:
-            return None
-        return self.W[number, draws], self.H[number, draws]
+        W, H = self.W[number, draws], self.H[number, draws]
+        return None if self.row_bias is not None and len(W) else (W, H)
 
     def record_hyper(self, chain: Any, number: int, draw: int | slice) -> None:
         """Copy the hyperparameters of a chain."""

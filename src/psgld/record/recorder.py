@@ -79,12 +79,9 @@ class Recorder:
 
     def room(self, n: int, keep: bool) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return where the next n draws of W and H go, perhaps none; None if the chain has to stop at each mark."""
-        draws = slice(self.kept, self.kept + (n if keep else 0))
-        if not keep:
-            draws = slice(0, 0)
-        elif self.moments is not None or self.spread is not None or self.precision is not None:
+        if keep and any(x is not None for x in (self.moments, self.spread, self.precision)):
             return None
-        return self.draws.room(self.number, draws)
+        return self.draws.room(self.number, slice(self.kept, self.kept + (n if keep else 0)))
 
     def record_passed(
         self, keep: bool, iterations: Sequence[int], lp: list[float], steps: Sequence[float]

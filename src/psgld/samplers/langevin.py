@@ -130,6 +130,14 @@ class _Stretch(NamedTuple):
     draws: NDArray[np.int32] | None
 
 
+class _Passed(NamedTuple):
+    """Marks that were passed, and what is recorded of each."""
+
+    iterations: range
+    lp: list[float]
+    steps: list[float]
+
+
 @final
 class LangevinChain(Chain):
     """Factors that move by Langevin steps in the core."""
@@ -181,41 +189,41 @@ class LangevinChain(Chain):
         Where something is wrong at a mark, the chain goes back to it and settles there, as if it had stopped.
         """
         while marks:
-            upkeep = self._next_upkeep
-            inside = marks[: max(0, -(-(upkeep - marks[0]) // marks.step))]  # before the upkeep
+            end = min(marks[-1], self._next_upkeep)
+            inside = marks[: max(0, -(-(self._next_upkeep - marks[0]) // marks.step))]  # before the upkeep
             room = recorder.room(len(inside), keep)
-            # Elsewhere more has to be asked than sums tell.
-            plain = isinstance(self.factors, ThreadedChain) and not self._log_prior.others
-            if room is None or not plain or self._may_swell():
+            if room is None or not self._can_pass():
                 self.advance(marks[0] - self.iteration)
+            else:
+                passed = self._run_past(inside, end, room)
+                recorder.record_passed(keep, *passed)
+                marks = marks[len(passed.lp) :]
+                self._upkeep_if_due()
+            if marks and self.iteration == marks[0]:  # stopped there, or just after an upkeep
                 recorder.record(keep)
                 marks = marks[1:]
-                continue
-            assert isinstance(self.factors, ThreadedChain)
-            start, stretch = self.iteration, self._stretch(min(marks[-1], upkeep))
-            sums, kernels = self.factors.advance_marking(
-                *stretch,
-                np.arange(inside.start - start, inside.stop - start, inside.step),
-                self.probes.entries,
-                room,
-            )
-            good = [self._is_sound(s) for s in sums]
-            n = good.index(False) if False in good else len(inside)
-            steps = stretch.steps
-            lp = [self._log_posterior_from(s, float(k)) for s, k in zip(sums[:n], kernels[:n], strict=True)]
-            recorder.record_passed(keep, inside[:n], lp, [float(steps[t - start - 1]) for t in inside[:n]])
-            if n < len(inside):
-                self.iteration, self._sums = inside[n], sums[n]
-                self._last_step = float(steps[inside[n] - start - 1])
-                recorder.record(keep)
-                marks = marks[n + 1 :]
-                continue
-            marks = marks[n:]
-            self._have_run(stretch)
-            self._upkeep_if_due()
-            if marks and self.iteration == marks[0]:  # after the upkeep
-                recorder.record(keep)
-                marks = marks[1:]
+
+    def _can_pass(self) -> bool:
+        """Return whether the sums over the factors tell all that has to be known at a mark."""
+        return (
+            isinstance(self.factors, ThreadedChain) and not self._log_prior.others and not self._may_swell()
+        )
+
+    def _run_past(self, marks: range, end: int, room: tuple[NDArray[Any], NDArray[Any]]) -> _Passed:
+        """Run to the end, past the marks; or go back to the first that is unsound. Return those before it."""
+        assert isinstance(self.factors, ThreadedChain)
+        start, stretch = self.iteration, self._stretch(end)
+        after = np.arange(marks.start - start, marks.stop - start, marks.step)
+        found = self.factors.advance_marking(*stretch, after, self.probes.entries, room)
+        steps: list[float] = stretch.steps[after - 1].tolist()
+        lp: list[float] = []
+        for n, (sums, kernel) in enumerate(zip(*found, strict=True)):
+            if not self._is_sound(sums):
+                self.iteration, self._last_step, self._sums = marks[n], steps[n], sums
+                return _Passed(marks[:n], lp, steps[:n])
+            lp.append(self._log_posterior_from(sums, float(kernel)))
+        self._have_run(stretch)
+        return _Passed(marks, lp, steps)
 
     def _stretch(self, end: int) -> _Stretch:
         """Return what the core needs to know of the iterations from here to the end, no upkeep among them."""
