@@ -68,6 +68,14 @@ struct Held {
 
 Index span(const In<int64_t, 1>& a) { return {a.data(), a.shape(0)}; }
 
+// Compressed rows of columns.
+void check_seen(const In<int64_t, 1>& start, const In<int32_t, 1>& seen, size_t rows) {
+  require(start.shape(0) == rows + 1, "wrong shape");
+  for (size_t r = 0; r < rows; ++r)
+    require(start.data()[r] >= 0 && start.data()[r] <= start.data()[r + 1], "start must not fall");
+  require(start.data()[rows] <= static_cast<int64_t>(seen.shape(0)), "start leads too far");
+}
+
 Observation observation(bool wanted, double beta, double floor, uint64_t seed) {
   require(!wanted || beta >= 0.0 || beta == -1.0, "no sampler for this member here");
   return {wanted, beta, floor, seed};
@@ -137,7 +145,17 @@ void bind_draws(nb::module_& m, const char* name) {
                    second ? second->data() : nullptr);
           },
           nb::arg("pool"), nb::arg("rows"), nb::arg("kind"), nb::arg("threshold"), nb::arg("mean"),
-          nb::arg("second").none());
+          nb::arg("second").none())
+      .def("best_by_bound", [](const H& d, Pool& pool, Pairs rows, double threshold, In<int64_t, 1> start,
+                               In<int32_t, 1> seen, In<bool, 1> allowed, Out<int64_t, 2> out) {
+        d.check(rows);
+        require(static_cast<int64_t>(allowed.shape(0)) == d.view.columns && out.shape(0) == rows.shape(0),
+                "wrong shape");
+        check_seen(start, seen, rows.shape(0));
+        nb::gil_scoped_release release;
+        return best_by_bound(pool, d.view, span(rows), threshold, start.data(), seen.data(), allowed.data(),
+                             static_cast<int64_t>(out.shape(1)), out.data());
+      });
 
   m.def(
       "best",
@@ -145,11 +163,8 @@ void bind_draws(nb::module_& m, const char* name) {
          In<int32_t, 1> seen, In<bool, 1> allowed, Out<int64_t, 2> out) {
         const size_t rows = first.shape(0), columns = first.shape(1);
         require(!second || (second->shape(0) == rows && second->shape(1) == columns), "wrong shape");
-        require(start.shape(0) == rows + 1 && allowed.shape(0) == columns && out.shape(0) == rows,
-                "wrong shape");
-        for (size_t r = 0; r < rows; ++r)
-          require(start.data()[r] >= 0 && start.data()[r] <= start.data()[r + 1], "start must not fall");
-        require(start.data()[rows] <= static_cast<int64_t>(seen.shape(0)), "start leads too far");
+        require(allowed.shape(0) == columns && out.shape(0) == rows, "wrong shape");
+        check_seen(start, seen, rows);
         nb::gil_scoped_release release;
         best(pool, first.data(), second ? second->data() : nullptr, static_cast<int64_t>(rows),
              static_cast<int64_t>(columns), start.data(), seen.data(), allowed.data(),

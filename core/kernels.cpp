@@ -13,6 +13,7 @@
 #include "precision.hpp"
 #include "quantile_tile.hpp"
 #include "score_tile.hpp"
+#include "screen.hpp"
 #include "sparse_block.hpp"
 #include "step.hpp"
 #include "subsample.hpp"
@@ -283,6 +284,14 @@ void column_sums(const T* x, const T* counts, int64_t rows, int stride, int comp
 #define PSGLD_NAME(x) PSGLD_STRING(x)
 
 template <class T>
+const ScreenKernels* screen_kernels() {
+#if defined(PSGLD_HAS_SCREEN)
+  if (sizeof(T) == sizeof(float)) return screen_table();
+#endif
+  return nullptr;
+}
+
+template <class T>
 const Kernels<T>& table() {
   static const Kernels<T> kernels{
       .name = PSGLD_NAME(PSGLD_ISA),
@@ -304,6 +313,7 @@ const Kernels<T>& table() {
       .first_words = first_words,
       .first_try = first_try,
       .sort_lanes = sort_lanes<T>,
+      .screen = screen_kernels<T>(),
   };
   return kernels;
 }

@@ -18,6 +18,8 @@ constexpr int kPanelColumns = 128;  // dense ones of this size: their scores sta
 constexpr int kBatch = 64;          // sparse entries worked on together
 constexpr int kKernelRun = 128;     // log likelihoods summed by themselves, whoever does it
 constexpr int kTilePairs = 16;      // pairs whose draws are sorted side by side
+constexpr int kLookColumns = 16;    // columns of a row that are looked at together
+constexpr int kWholeRows = 48;      // rows that are made whole numbers together
 constexpr int kFirstWords = 8;      // of a stream, at most so many made for all pairs of a tile at once
 
 // Members of the Tweedie family with a shortcut for powers of mu; Power serves every other beta.
@@ -105,6 +107,27 @@ struct ScoreTile {
   T threshold;
 };
 
+// Tiles of rows of a block and a stretch of columns, to be screened (screen.hpp).
+struct ScreenTile {
+  ScoreTile<float> scores;  // all rows of the block
+  int64_t first_tile, n_tiles;
+  const char* whole;  // the rows as whole numbers
+  const float *largest_unit, *largest_add;
+  float *upper, *width;  // rows x columns, and one a row
+};
+
+// Upper bounds of all columns of some rows, and the columns that matter scored as `scores` does: for floats,
+// where there are products of whole numbers. The functions that say bool return false where the values are
+// too large.
+struct ScreenKernels {
+  int most_components, tile_rows;
+  size_t (*whole_size)(const ScoreTile<float>&);  // bytes
+  bool (*whole_rows)(const ScoreTile<float>&, int64_t first, char* whole, float* largest_unit,
+                     float* largest_add);
+  bool (*screen)(const ScreenTile&);
+  void (*look)(const ScoreTile<float>&, int64_t n, const int64_t* rows, const int32_t* columns, float* out);
+};
+
 // The rows of one factor given the other, in a Gaussian model: x_i ~ N(P_i^-1 b_i, P_i^-1), where
 //   P_i = precision + sum_j y_j y_j' / phi,   b_i = linear + sum_j v_ij y_j / phi
 // over the stored entries of the row; components that do not move are conditioned on.
@@ -175,6 +198,7 @@ struct Kernels {
                         double* x);
   // Sorts each of the kTilePairs columns of x, n x kTilePairs, aligned to 64 bytes.
   void (*sort_lanes)(T* x, int64_t n);
+  const ScreenKernels* screen;  // or null
 };
 
 template <class T>

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -97,5 +99,23 @@ class Pool {
   Barrier done_;
   std::vector<std::thread> workers_;
 };
+
+// Runs task(i) for all i < n; threads take them as they become free. The first exception is passed on.
+template <class Task>
+void for_each(Pool& pool, int64_t n, Task&& task) {
+  std::atomic<int64_t> next{0};
+  std::exception_ptr failure;
+  std::mutex guard;
+  auto work = [&](int) {
+    try {
+      for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) task(i);
+    } catch (...) {
+      const std::lock_guard lock(guard);
+      failure = std::current_exception();
+    }
+  };
+  n > 1 ? pool.run(work) : work(0);
+  if (failure) std::rethrow_exception(failure);
+}
 
 }  // namespace psgld

@@ -1,15 +1,13 @@
 #include "predict.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
-#include <exception>
-#include <mutex>
 #include <new>
 #include <type_traits>
 #include <vector>
 
+#include "best_columns.hpp"
 #include "random.hpp"
 
 namespace psgld {
@@ -18,24 +16,6 @@ namespace {
 constexpr int64_t kPairs = 1 << 14;  // of a block
 // Of a tile, whose sums stay in the second-level cache. H, which is turned, is read less often than W.
 constexpr int64_t kScoreRows = 512, kScoreColumns = 128;
-
-// Runs task(i) for all i < n; threads take them as they become free. The first exception is passed on.
-template <class Task>
-void for_each(Pool& pool, int64_t n, Task&& task) {
-  std::atomic<int64_t> next{0};
-  std::exception_ptr failure;
-  std::mutex guard;
-  auto work = [&](int) {
-    try {
-      for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) task(i);
-    } catch (...) {
-      const std::lock_guard lock(guard);
-      failure = std::current_exception();
-    }
-  };
-  n > 1 ? pool.run(work) : work(0);
-  if (failure) std::rethrow_exception(failure);
-}
 
 // Calls body(first pair, number of pairs) for blocks of pairs.
 template <class Body>
@@ -267,29 +247,10 @@ void best(Pool& pool, const T* first, const T* second, int64_t rows, int64_t col
           const int32_t* seen, const bool* allowed, int64_t n, int64_t* out) {
   for_each(pool, rows, [&](int64_t r) {
     const T *a = first + r * columns, *b = second ? second + r * columns : nullptr;
-    auto better = [&](int64_t x, int64_t y) {
-      if (a[x] != a[y]) return a[x] > a[y];
-      if (b && b[x] != b[y]) return b[x] > b[y];
-      return x < y;
-    };
-    std::vector<int64_t> heap;  // the worst of the best on top
-    heap.reserve(n + 1);
-    const int32_t *next = seen + start[r], *last = seen + start[r + 1];
-    for (int64_t j = 0; j < columns; ++j) {
-      if (static_cast<int64_t>(heap.size()) == n && a[j] < a[heap.front()]) continue;  // nearly all of them
-      while (next != last && *next < j) ++next;
-      if ((next != last && *next == j) || !allowed[j]) continue;
-      if (static_cast<int64_t>(heap.size()) == n) {
-        if (!better(j, heap.front())) continue;
-        std::pop_heap(heap.begin(), heap.end(), better);
-        heap.pop_back();
-      }
-      heap.push_back(j);
-      std::push_heap(heap.begin(), heap.end(), better);
-    }
-    std::sort_heap(heap.begin(), heap.end(), better);
-    std::copy(heap.begin(), heap.end(), out + r * n);
-    std::fill(out + r * n + static_cast<int64_t>(heap.size()), out + (r + 1) * n, int64_t{-1});
+    const std::vector<int64_t> top =
+        best_columns(a, b, columns, {seen + start[r], seen + start[r + 1]}, allowed, n);
+    std::copy(top.begin(), top.end(), out + r * n);
+    std::fill(out + r * n + static_cast<int64_t>(top.size()), out + (r + 1) * n, int64_t{-1});
   });
 }
 

@@ -61,4 +61,11 @@ template <class T>
 void best(Pool&, const T* first, const T* second, int64_t rows, int64_t columns, const int64_t* start,
           const int32_t* seen, const bool* allowed, int64_t n, int64_t* out);
 
+// The same columns as those of scores (kind `bound`) and best, but quicker: screened first, where this
+// machine can. Returns how many cells were looked at again; all of them where there was no screen, or it left
+// too many.
+template <class T>
+int64_t best_by_bound(Pool&, const Draws<T>&, Index rows, double threshold, const int64_t* start,
+                      const int32_t* seen, const bool* allowed, int64_t n, int64_t* out);
+
 }  // namespace psgld

@@ -50,6 +50,28 @@ inline void pack_strips(const T* x, int n, int components, int stride, T* padded
   }
 }
 
+// What is added to the products of a row in a draw, besides the bias of the column.
+template <class T>
+inline T row_sum(const ScoreTile<T>& t, int64_t s, int64_t row) {
+  return static_cast<T>(t.row_bias ? t.row_bias[s * t.rows + row] + t.offset[s] : t.offset[s]);
+}
+
+template <class T>
+inline bool has_sums(const ScoreTile<T>& t) {
+  return t.row_bias || std::any_of(t.offset, t.offset + t.draws, [](double x) { return x != 0.0; });
+}
+
+// Of n draws, from the sums of mu - start and of its square; start is negative.
+template <class T>
+inline T mean_of(T start, T sum, T n) {
+  return sum / n - start;
+}
+template <class T>
+inline T sd_of(T sum, T second, T n) {
+  const T variance = (second - sum * sum / n) / (n - 1);
+  return n > 1 && variance > 0 ? std::sqrt(variance) : T(0);
+}
+
 // acc += rows of W times a strip; the rows that come next are asked for on the way.
 template <class T>
 [[gnu::always_inline]] inline void multiply(const T* const* row, const T* const* next, const T* strip,
@@ -124,7 +146,7 @@ class Scores {
         sums_(memory_[4].get<T>(3 * kCells<T> * tiles_)),
         row_(memory_[5].get<const T*>(kDraws * rows_)),
         next_row_(memory_[6].get<const T*>(kDraws * rows_)),
-        adds_(t.row_bias || std::any_of(t.offset, t.offset + t.draws, [](double x) { return x != 0.0; })) {}
+        adds_(has_sums(t)) {}
 
   void run(T* mean, T* second) {
     next_ = 1;  // the first draw on its own
@@ -160,10 +182,8 @@ class Scores {
   void lay_out(int64_t s, int at) {
     pack_strips(columns(s), t_.n_columns, t_.components, stride_, padded_, strips_ + at * strip_);
     T *row_add = row_add_ + at * rows_, *col_add = col_add_ + at * width_;
-    std::fill_n(row_add, t_.n_rows, static_cast<T>(t_.offset[s]));
-    if (!t_.row_bias) return;
-    for (int r = 0; r < t_.n_rows; ++r)
-      row_add[r] = static_cast<T>(t_.row_bias[s * t_.rows + t_.row_ids[r]] + t_.offset[s]);
+    for (int r = 0; r < t_.n_rows; ++r) row_add[r] = row_sum(t_, s, t_.row_ids[r]);
+    if (!t_.col_bias) return;
     std::memcpy(col_add, t_.col_bias + s * t_.columns + t_.first_column, sizeof(T) * t_.n_columns);
   }
 
@@ -208,11 +228,8 @@ class Scores {
     const T* start = sums_ + 3 * kCells<T> * tile + r % kScoreTile * kStrip<T>;
     const T *sum = start + kCells<T>, *other = sum + kCells<T>, n = static_cast<T>(t_.draws);
     const int columns = std::min(kStrip<T>, t_.n_columns - j);
-    for (int c = 0; c < columns; ++c) mean[c] = sum[c] / n - start[c];
-    auto sd = [&](int c) {
-      const T variance = (other[c] - sum[c] * sum[c] / n) / (n - 1);
-      return n > 1 && variance > 0 ? std::sqrt(variance) : T(0);
-    };
+    for (int c = 0; c < columns; ++c) mean[c] = mean_of(start[c], sum[c], n);
+    auto sd = [&](int c) { return sd_of(sum[c], other[c], n); };
     if (t_.kind == ScoreKind::sd)
       for (int c = 0; c < columns; ++c) second[c] = sd(c);
     if (t_.kind == ScoreKind::bound)

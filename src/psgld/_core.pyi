@@ -180,6 +180,16 @@ class _Draws:
     def scores(
         self, pool: Pool, rows: _I64, kind: int, threshold: float, mean: _Float, second: _Float | None
     ) -> None: ...
+    def best_by_bound(
+        self,
+        pool: Pool,
+        rows: _I64,
+        threshold: float,
+        start: _I64,
+        seen: NDArray[np.int32],
+        allowed: NDArray[np.bool_],
+        out: _I64,
+    ) -> int: ...
 
 class Draws32(_Draws): ...
 class Draws64(_Draws): ...

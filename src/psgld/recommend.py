@@ -3,7 +3,9 @@
     mean: E[μ]      ucb: E[μ] + c sd(μ)      thompson: μ in one draw a row      probability: P(μ > t)
 
 All columns are scored for a block of rows at a time, in the core: a matrix product for each draw, whose result is
-added up and never written down. Only the chosen ones are then looked at again, in double precision.
+added up and never written down. Where the processor multiplies whole numbers faster than floats, `mean` and `ucb` are
+screened so first, with a bound on the error, and only the columns that can be among the best are scored in floats: the
+choice is the same. The chosen ones are then looked at again, in double precision.
 """
 
 from __future__ import annotations
@@ -82,6 +84,16 @@ class Seen:
 
 @final
 @dataclass(frozen=True, eq=False)
+class Among:
+    """The columns that may be chosen: not those seen, as compressed rows, and only those allowed."""
+
+    start: NDArray[np.int64]
+    seen: NDArray[np.int32]
+    allowed: NDArray[np.bool_]
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Context:
     """What a policy looks at."""
 
@@ -108,6 +120,13 @@ class Context:
         self.core.scores(new_pool(self._work(len(rows))), rows, kind, threshold, mean, second)
         return mean, second
 
+    def choose_by_bound(
+        self, rows: NDArray[np.int64], width: float, among: Among, out: NDArray[np.int64]
+    ) -> int:
+        """Write down the best columns of each row by the mean plus `width` times the sd; return how many were scored."""
+        pool = new_pool(self._work(len(rows)))
+        return int(self.core.best_by_bound(pool, rows, width, among.start, among.seen, among.allowed, out))
+
     def _work(self, rows: int) -> float:
         return float(rows * self.columns * self.draws.phi.size * self.draws.W.shape[3])
 
@@ -129,6 +148,13 @@ class Policy(ABC):
     def score(self, context: Context, p: Prediction) -> Floats:
         """Return the score at pairs, exactly."""
 
+    def choose(
+        self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]
+    ) -> None:
+        """Write down the best columns of each row, -1 where there are no more."""
+        best, second = self.rank(context, rows)
+        _core.best(new_pool(best.size), best, second, among.start, among.seen, among.allowed, out)
+
 
 @final
 @dataclass(frozen=True)
@@ -144,6 +170,12 @@ class Mean(Policy):
     def score(self, context: Context, p: Prediction) -> Floats:
         """Return E[μ]."""
         return p.mean
+
+    def choose(
+        self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]
+    ) -> None:
+        """Write down the columns with the highest E[μ]."""
+        context.choose_by_bound(rows, 0.0, among, out)
 
 
 @final
@@ -164,6 +196,12 @@ class UCB(Policy):
     def score(self, context: Context, p: Prediction) -> Floats:
         """Return E[μ] + width sd(μ)."""
         return p.mean + self.width * p.sd
+
+    def choose(
+        self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]
+    ) -> None:
+        """Write down the columns with the highest E[μ] + width sd(μ)."""
+        context.choose_by_bound(rows, self.width, among, out)
 
 
 @final
@@ -309,9 +347,8 @@ def recommend(
     size = max(1, _BLOCK // n_cols)
     for first in range(0, len(index), size):
         part = index[first : first + size]
-        best, second = policy.rank(context, part)
         start, skip = seen.rows(part) if seen else (np.zeros(len(part) + 1, np.int64), np.empty(0, np.int32))
-        _core.best(new_pool(best.size), best, second, start, skip, allowed, chosen[first : first + size])
+        policy.choose(context, part, Among(start, skip, allowed), chosen[first : first + size])
     return _looked_at(p, context, policy, index, chosen)
 
 

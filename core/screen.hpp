@@ -1,0 +1,334 @@
+// Which columns can be among the best of a row: all of them scored by products of whole numbers, at twice the
+// speed of floats, with a bound on the difference to what score_tile.hpp makes of the same cell.
+//
+// Rounding. w = w_si and h = h_sj become whole numbers of 16 bits in units of their own length,
+//
+//   a = max(|w|, tiny) / L,   q = rint(w / a),   |w - a q| <= 0.51 a sqrt(K),   |q_k| <= L + 1 < 2^15
+//
+// (0.51 for the division is one of floats), so that the sum over k stays within 32 bits and is exact:
+// |q_w . q_h| <= |q_w| |q_h| <= N^2 with N = 2^15 + sqrt(K). With b the unit of h,
+//
+//   |a b q_w . q_h - w . h| <= |w - a q_w| |h| + |a q_w| |h - b q_h| <= 1.02 sqrt(K) N a b.
+//
+// Bound. Let A and B be the largest a and b of the row and the column over the draws, R and C the largest
+// |row_add| and |col_add|, u = 2^-24, n the number of draws. No mu is above G = 1.01 (N^2 A B + R + C), and a
+// draw of mu differs between here and there by at most
+//
+//   e = 1.03 sqrt(K) N A B + (3 K + 32) u G,
+//
+// the second part for the floats, K + 3 roundings there and 5 here of numbers up to 2 G. The means of the
+// draws are then within e, and the standard deviations within sqrt(n / (n - 1)) e <= 1.42 e: they are lengths
+// of what is left without the mean. To this come the roundings of the sums over the draws. With D^2 the mean
+// square of mu - start (here; there it is at most (D + 2 e)^2), they are
+//
+//   of the mean      n u (D + 2 e),   twice, and a few u of G and of D,
+//   of the variance  v = 1.2 (3 n + 6) u (D + 2 e)^2 n / (n - 1),
+//   of the sd        3 v / sd, here and there together, if sd > 2 (1.5 e + sqrt(v));   else 2 sqrt(v),
+//
+// as |sqrt x - sqrt y| = |x - y| / (sqrt x + sqrt y) <= sqrt|x - y|. A score mean + c sd, c = `threshold`,
+// is thus off by at most
+//
+//   e + 2 n u (D + 2 e) + |c| (1.42 e + that of the sd) + 12 u (G + (1 + |c|) (D + 2 e)).
+//
+// The layout is that of score_tile.hpp; rows are made whole numbers beforehand, columns on the way.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "look.hpp"
+#include "score_tile.hpp"
+
+#if defined(__AVX512F__)
+#define PSGLD_HAS_SCREEN
+
+namespace psgld::PSGLD_ISA {
+
+constexpr int kScreenTile = 6, kScreenVectors = 4;  // cells in registers, as in score_tile.hpp
+constexpr int kScreenStrip = kScreenVectors * kLanes<float>, kScreenCells = kScreenTile * kScreenStrip;
+constexpr int kScreenDraws = 4;    // at a time, whose strips are in the first-level cache
+constexpr int kScreenMost = 4096;  // components: a length is a float's
+constexpr float kLength = 32760, kTiny = 1e-6f, kHuge = 1e7f, kHugeAdd = 1e14f;
+
+// The rows of a tile in one draw; after it come pairs of whole numbers, kScreenTile of each two components.
+struct WholeRows {
+  float unit[kScreenTile], add[kScreenTile];
+  int32_t* pairs() { return reinterpret_cast<int32_t*>(this + 1); }
+  const int32_t* pairs() const { return reinterpret_cast<const int32_t*>(this + 1); }
+};
+
+inline int pairs_of(int components) { return (components + 1) / 2; }
+inline int pair_stride(int components) { return (pairs_of(components) + 15) / 16 * 16; }
+inline size_t record_size(int components) {
+  return sizeof(WholeRows) + sizeof(int32_t) * kScreenTile * pairs_of(components);
+}
+// Draws by the group, tiles of rows within it, draws of the group within those.
+template <class Byte>
+inline Byte* record(Byte* whole, int components, int64_t tiles, int64_t s, int64_t tile) {
+  return whole +
+         ((s / kScreenDraws * tiles + tile) * kScreenDraws + s % kScreenDraws) * record_size(components);
+}
+inline int64_t row_tiles(int64_t rows) { return (rows + kScreenTile - 1) / kScreenTile; }
+
+inline __mmask16 lanes_left(int n) { return static_cast<__mmask16>(n >= 16 ? 0xffff : (1 << n) - 1); }
+
+// Sixteen vectors as pairs of whole numbers, `stride` apart, and their units; false if a length is too large
+// or no number.
+inline bool to_whole(const float* const* x, int components, int32_t* out, int stride, VecF& unit) {
+  constexpr int L = kLanes<float>;
+  VecF squares[L];
+  for (int l = 0; l < L; ++l) {
+    squares[l] = VecF{};
+    for (int k = 0; k < components; k += L) {
+      const VecF v = (VecF)_mm512_maskz_loadu_ps(lanes_left(components - k), x[l] + k);
+      squares[l] += v * v;
+    }
+  }
+  const VecF length = vsqrt<float>(horizontal_sums<float>(squares));
+  unit = vmax(length, splat(kTiny)) / kLength;
+  alignas(64) float inverse[L];
+  store(inverse, 1.0f / unit);
+  for (int l = 0; l < L; ++l)
+    for (int k = 0; k < components; k += L) {
+      const __m512 v = _mm512_maskz_loadu_ps(lanes_left(components - k), x[l] + k);
+      const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(inverse[l])));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(out + static_cast<size_t>(l) * stride + k / 2),
+                         _mm512_cvtepi32_epi16(q));
+    }
+  return _mm512_cmp_ps_mask((__m512)length, _mm512_set1_ps(kHuge), _CMP_LE_OQ) == 0xffff;
+}
+
+size_t whole_size(const ScoreTile<float>& t) {
+  const int64_t groups = (t.draws + kScreenDraws - 1) / kScreenDraws;
+  return groups * row_tiles(t.n_rows) * kScreenDraws * record_size(t.components);
+}
+
+// Rows [first, first + kWholeRows) of t as whole numbers, in all draws; the largest unit and sum of each.
+bool whole_rows(const ScoreTile<float>& t, int64_t first, char* whole, float* largest_unit,
+                float* largest_add) {
+  static_assert(kWholeRows % kScreenTile == 0 && kWholeRows % kLanes<float> == 0);
+  constexpr int L = kLanes<float>;
+  const int stride = pair_stride(t.components), pairs = pairs_of(t.components);
+  const int64_t rows = std::min<int64_t>(kWholeRows, row_tiles(t.n_rows) * kScreenTile - first);
+  Buffer memory;
+  int32_t* q = memory.get<int32_t>(static_cast<size_t>(L) * stride);
+  VecF most[kWholeRows / L] = {};
+  float add[kWholeRows] = {};
+  bool fits = true;
+  auto id = [&](int64_t r) { return t.row_ids[std::min<int64_t>(first + r, t.n_rows - 1)]; };
+  for (int64_t s = 0; s < t.draws; ++s)
+    for (int64_t r = 0; r < rows; r += L) {
+      const float* x[L];
+      for (int l = 0; l < L; ++l) x[l] = t.w + (s * t.rows + id(r + l)) * t.components;
+      VecF unit;
+      fits &= to_whole(x, t.components, q, stride, unit);
+      most[r / L] = vmax(unit, most[r / L]);
+      for (int l = 0; l < L && r + l < rows; ++l) {
+        const int64_t at = first + r + l;
+        auto* to = reinterpret_cast<WholeRows*>(
+            record(whole, t.components, row_tiles(t.n_rows), s, at / kScreenTile));
+        const int i = static_cast<int>(at % kScreenTile);
+        to->unit[i] = unit[l];
+        to->add[i] = row_sum(t, s, id(r + l));
+        add[r + l] = std::max(add[r + l], std::abs(to->add[i]));
+        fits &= std::abs(to->add[i]) <= kHugeAdd;
+        for (int k = 0; k < pairs; ++k)
+          to->pairs()[k * kScreenTile + i] = q[static_cast<size_t>(l) * stride + k];
+      }
+    }
+  for (int64_t r = 0; r < rows && first + r < t.n_rows; ++r) {
+    largest_unit[first + r] = most[r / L][r % L];
+    largest_add[first + r] = add[r];
+  }
+  return fits;
+}
+
+// One draw of kScreenCells cells into -start, sum and second, as add_draw does; the first draw sets start.
+template <bool first, bool adds>
+[[gnu::noinline]] __attribute__((target("avx512vnni"))) void screen_draw(const WholeRows* rows,
+                                                                         const int32_t* strip, int pairs,
+                                                                         const float* unit,
+                                                                         const float* col_add, float* start) {
+  constexpr int L = kLanes<float>;
+  float *sum = start + kScreenCells, *second = sum + kScreenCells;
+  const int32_t* x = rows->pairs();
+  __m512i acc[kScreenTile][kScreenVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kScreenTile; ++i)
+#pragma GCC unroll 4
+    for (int c = 0; c < kScreenVectors; ++c) acc[i][c] = _mm512_setzero_si512();
+  for (int k = 0; k < pairs; ++k, strip += kScreenStrip, x += kScreenTile) {
+    __m512i y[kScreenVectors];
+#pragma GCC unroll 4
+    for (int c = 0; c < kScreenVectors; ++c) y[c] = _mm512_load_si512(strip + c * L);
+#pragma GCC unroll 8
+    for (int i = 0; i < kScreenTile; ++i) {
+      const __m512i w = _mm512_set1_epi32(x[i]);
+#pragma GCC unroll 4
+      for (int c = 0; c < kScreenVectors; ++c) acc[i][c] = _mm512_dpwssd_epi32(acc[i][c], w, y[c]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kScreenTile; ++i)
+#pragma GCC unroll 4
+    for (int c = 0; c < kScreenVectors; ++c) {
+      const int at = (kScreenVectors * i + c) * L;
+      const VecF product = (VecF)_mm512_cvtepi32_ps(acc[i][c]) * load(unit + c * L);
+      VecF base = first ? VecF{} : load(start + at);
+      if (adds) base += splat(rows->add[i]) + load(col_add + c * L);
+      const VecF away = product * splat(rows->unit[i]) + base;
+      store(start + at, first ? -away : load(start + at));
+      store(sum + at, first ? VecF{} : load(sum + at) + away);
+      store(second + at, first ? VecF{} : load(second + at) + away * away);
+    }
+}
+
+// A tile of rows x columns over the draws.
+class Screened {
+ public:
+  explicit Screened(const ScreenTile& tile)
+      : tile_(tile),
+        t_(tile.scores),
+        width_((t_.n_columns + kScreenStrip - 1) / kScreenStrip * kScreenStrip),
+        stride_(pair_stride(t_.components)),
+        strip_(static_cast<size_t>(width_) * stride_),
+        steps_(static_cast<size_t>(tile.n_tiles) * (width_ / kScreenStrip)),
+        row_(memory_[0].get<int32_t>(static_cast<size_t>(kLanes<float>) * stride_)),
+        strips_(memory_[1].get<int32_t>(kScreenDraws * strip_)),
+        unit_(memory_[2].get<float>(kScreenDraws * width_)),
+        add_(memory_[3].get<float>(kScreenDraws * width_)),
+        sums_(memory_[4].get<float>(3 * kScreenCells * steps_)),
+        most_unit_(memory_[5].get<float>(width_)),
+        most_add_(memory_[6].get<float>(width_)),
+        adds_(has_sums(t_)) {}
+
+  bool run() {
+    std::fill_n(most_unit_, width_, 0.0f);
+    std::fill_n(most_add_, width_, 0.0f);
+    for (int64_t s = 0; s < t_.draws; s += kScreenDraws) {
+      const int n = static_cast<int>(std::min<int64_t>(kScreenDraws, t_.draws - s));
+      for (int at = 0; at < n; ++at)
+        if (!lay_out(s + at, at)) return false;
+      add_draws(s, n);
+    }
+    for (int j = 0; j < width_; j += kScreenStrip)
+      for (int64_t r = 0; r < tile_.n_tiles * kScreenTile; ++r) finish(r, j);
+    return true;
+  }
+
+ private:
+  const float* columns(int64_t s) const { return t_.h + (s * t_.columns + t_.first_column) * t_.components; }
+
+  bool lay_out(int64_t s, int at) {
+    constexpr int L = kLanes<float>;
+    float *unit = unit_ + at * width_, *add = add_ + at * width_;
+    bool fits = true;
+    for (int j = 0; j < width_; j += L) {
+      const float* x[L];
+      for (int l = 0; l < L; ++l)
+        x[l] = columns(s) + static_cast<size_t>(std::min(j + l, t_.n_columns - 1)) * t_.components;
+      VecF u;
+      fits &= to_whole(x, t_.components, row_, stride_, u);
+      store(unit + j, u);
+      store(most_unit_ + j, vmax(u, load(most_unit_ + j)));
+      int32_t* to = strips_ + at * strip_ + static_cast<size_t>(j / kScreenStrip) * stride_ * kScreenStrip +
+                    j % kScreenStrip;
+      transpose(reinterpret_cast<const float*>(row_), L, stride_, stride_, reinterpret_cast<float*>(to),
+                kScreenStrip);
+    }
+    if (!t_.col_bias) return fits;
+    for (int j = 0; j < t_.n_columns; ++j) {
+      add[j] = t_.col_bias[s * t_.columns + t_.first_column + j];
+      most_add_[j] = std::max(most_add_[j], std::abs(add[j]));
+      fits &= std::abs(add[j]) <= kHugeAdd;
+    }
+    return fits;
+  }
+
+  void add_draws(int64_t s, int n) {
+    float* sums = sums_;
+    const size_t size = record_size(t_.components);
+    size_t step = 0;
+    for (int j = 0; j < width_; j += kScreenStrip)
+      for (int64_t r = 0; r < tile_.n_tiles; ++r, ++step, sums += 3 * kScreenCells) {
+        const char* rows = record(tile_.whole, t_.components, row_tiles(t_.n_rows), s, tile_.first_tile + r);
+        ask_ahead(s + kScreenDraws, step);
+        for (int at = 0; at < n; ++at, rows += size) {
+          for (size_t b = 0; b < size; b += 64) __builtin_prefetch(rows + kScreenDraws * size + b);
+          const auto* from = reinterpret_cast<const WholeRows*>(rows);
+          const int32_t* strip = strips_ + at * strip_ + static_cast<size_t>(j) * stride_;
+          add_draw(s + at == 0, from, strip, unit_ + at * width_ + j, add_ + at * width_ + j, sums);
+        }
+      }
+  }
+
+  void add_draw(bool first, const WholeRows* rows, const int32_t* strip, const float* unit, const float* add,
+                float* sums) const {
+    const auto draw = first ? (adds_ ? screen_draw<true, true> : screen_draw<true, false>)
+                            : (adds_ ? screen_draw<false, true> : screen_draw<false, false>);
+    draw(rows, strip, pairs_of(t_.components), unit, add, sums);
+  }
+
+  // Each step asks for its share of the columns of the next draws, from s on.
+  void ask_ahead(int64_t s, size_t step) const {
+    const size_t n = t_.n_columns;
+    for (int64_t end = std::min(s + kScreenDraws, t_.draws); s < end; ++s)
+      for (size_t c = step * n / steps_; c < (step + 1) * n / steps_; ++c)
+        ask_for(columns(s) + c * t_.components, t_.components);
+  }
+
+  // The upper bounds of a row and a strip, and how far the lower ones can be below them.
+  void finish(int64_t r, int j) {
+    constexpr int L = kLanes<float>;
+    const int64_t row = tile_.first_tile * kScreenTile + r;
+    if (row >= t_.n_rows) return;
+    const size_t step = static_cast<size_t>(j / kScreenStrip) * tile_.n_tiles + r / kScreenTile;
+    const float* start = sums_ + 3 * kScreenCells * step + r % kScreenTile * kScreenStrip;
+    const float *sum = start + kScreenCells, *second = sum + kScreenCells;
+    const float n = static_cast<float>(t_.draws), k = static_cast<float>(t_.components);
+    const float u = 0x1p-24f, N = 0x1p15f + std::sqrt(k), c = std::abs(t_.threshold);
+    const float A = tile_.largest_unit[row], R = tile_.largest_add[row];
+    float* upper = tile_.upper + row * t_.columns + t_.first_column + j;
+    VecF widest{};
+    for (int at = 0; at < kScreenStrip && j + at < t_.n_columns; at += L) {
+      const VecF AB = A * load(most_unit_ + j + at);
+      const VecF G = 1.01f * (N * N * AB + (R + load(most_add_ + j + at)));
+      const VecF e = 1.03f * std::sqrt(k) * N * AB + (3.0f * k + 32.0f) * u * G;
+      const VecF sums = load(sum + at), squares = load(second + at);
+      const VecF D = vsqrt<float>(squares / n) + 2.0f * e;
+      VecF sd{}, of_sd{};
+      if (t_.draws > 1) {
+        sd = vsqrt<float>(vmax((squares - sums * sums / n) / (n - 1.0f), VecF{}));
+        const VecF v = 1.2f * (3.0f * n + 6.0f) * u * n / (n - 1.0f) * D * D, root = vsqrt<float>(v);
+        of_sd = 1.42f * e + (sd > 2.0f * (1.5f * e + root) ? 3.0f * v / sd : 2.0f * root);
+      }
+      const VecF off = 1.05f * (e + 2.0f * n * u * D + c * of_sd + 12.0f * u * (G + (1.0f + c) * D));
+      const VecF top = sums / n - load(start + at) + t_.threshold * sd + off;
+      const __mmask16 there = lanes_left(t_.n_columns - j - at);
+      _mm512_mask_storeu_ps(upper + at, there, (__m512)top);
+      widest = vmax((VecF)_mm512_maskz_mov_ps(there, (__m512)off), widest);
+    }
+    float& width = tile_.width[row];
+    width = std::max(j == 0 ? 0.0f : width, 2.0f * _mm512_reduce_max_ps((__m512)widest));
+  }
+
+  const ScreenTile tile_;
+  const ScoreTile<float>& t_;
+  const int width_, stride_;
+  const size_t strip_, steps_;
+  Buffer memory_[7];
+  int32_t *const row_, *const strips_;
+  float *const unit_, *const add_, *const sums_, *const most_unit_, *const most_add_;
+  const bool adds_;
+};
+
+bool screen(const ScreenTile& tile) { return Screened(tile).run(); }
+
+inline const ScreenKernels* screen_table() {
+  static const ScreenKernels kernels{kScreenMost, kScreenTile, whole_size, whole_rows, screen, look<float>};
+  static const bool can = __builtin_cpu_supports("avx512vnni");
+  return can ? &kernels : nullptr;
+}
+
+}  // namespace psgld::PSGLD_ISA
+#endif
