@@ -143,12 +143,15 @@ bool whole_rows(const ScoreTile<float>& t, int64_t first, char* whole, float* la
   return fits;
 }
 
+// acc += x y, pairs of products added up. (Written so: of the intrinsic GCC makes copies, and spills them.)
+[[gnu::always_inline]] inline void add_products(__m512i& acc, __m512i x, __m512i y) {
+  asm("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y));
+}
+
 // One draw of kScreenCells cells into -start, sum and second, as add_draw does; the first draw sets start.
 template <bool first, bool adds>
-[[gnu::noinline]] __attribute__((target("avx512vnni"))) void screen_draw(const WholeRows* rows,
-                                                                         const int32_t* strip, int pairs,
-                                                                         const float* unit,
-                                                                         const float* col_add, float* start) {
+[[gnu::noinline]] void screen_draw(const WholeRows* rows, const int32_t* strip, int pairs, const float* unit,
+                                   const float* col_add, float* start) {
   constexpr int L = kLanes<float>;
   float *sum = start + kScreenCells, *second = sum + kScreenCells;
   const int32_t* x = rows->pairs();
@@ -165,7 +168,7 @@ template <bool first, bool adds>
     for (int i = 0; i < kScreenTile; ++i) {
       const __m512i w = _mm512_set1_epi32(x[i]);
 #pragma GCC unroll 4
-      for (int c = 0; c < kScreenVectors; ++c) acc[i][c] = _mm512_dpwssd_epi32(acc[i][c], w, y[c]);
+      for (int c = 0; c < kScreenVectors; ++c) add_products(acc[i][c], w, y[c]);
     }
   }
 #pragma GCC unroll 8
