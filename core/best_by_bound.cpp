@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -61,17 +62,16 @@ class Screen {
  private:
   // Upper bounds, and widths for each stretch of columns.
   bool bound() {
-    std::vector<char> whole(k_.whole_size(t_));
-    std::vector<float> largest_unit(rows_), largest_add(rows_);
+    const auto whole = std::make_unique_for_overwrite<char[]>(k_.whole_size(t_));
+    std::vector<Largest> largest(rows_);
     std::atomic<bool> fits{true};
     for_each(pool_, (rows_ + kWholeRows - 1) / kWholeRows, [&](int64_t b) {
-      if (!k_.whole_rows(t_, b * kWholeRows, whole.data(), largest_unit.data(), largest_add.data()))
-        fits = false;
+      if (!k_.whole_rows(t_, b * kWholeRows, whole.get(), largest.data())) fits = false;
     });
     const int64_t tiles = (rows_ + k_.tile_rows - 1) / k_.tile_rows;
     const int64_t down = (rows_ + kScreenRows - 1) / kScreenRows;
     const int64_t across = (t_.columns + kScreenColumns - 1) / kScreenColumns;
-    upper_.resize(rows_ * t_.columns);
+    upper_ = std::make_unique_for_overwrite<float[]>(rows_ * t_.columns);
     width_.resize(rows_ * across);
     for_each(pool_, down * across, [&](int64_t tile) {
       if (!fits) return;
@@ -79,10 +79,9 @@ class Screen {
       ScreenTile s{t_,
                    d * tiles / down,
                    (d + 1) * tiles / down - d * tiles / down,
-                   whole.data(),
-                   largest_unit.data(),
-                   largest_add.data(),
-                   upper_.data(),
+                   whole.get(),
+                   largest.data(),
+                   upper_.get(),
                    width_.data() + a * rows_};
       s.scores.first_column = a * kScreenColumns;
       s.scores.n_columns = static_cast<int>(std::min(kScreenColumns, t_.columns - a * kScreenColumns));
@@ -95,7 +94,7 @@ class Screen {
   std::vector<std::vector<int32_t>> leave() {
     std::vector<std::vector<int32_t>> left(rows_);
     for_each(pool_, rows_, [&](int64_t r) {
-      const float* upper = upper_.data() + r * t_.columns;
+      const float* upper = upper_.get() + r * t_.columns;
       const std::vector<int64_t> top =
           best_columns<float>(upper, nullptr, t_.columns, asked_.seen_of(r), asked_.allowed, asked_.n);
       float width = 0;
@@ -134,7 +133,8 @@ class Screen {
   const ScoreTile<float> t_;
   const Asked asked_;
   const int64_t rows_;
-  std::vector<float> upper_, width_;
+  std::unique_ptr<float[]> upper_;  // without values at first: it is large
+  std::vector<float> width_;
 };
 
 // All cells, as floats.

@@ -107,13 +107,19 @@ struct ScoreTile {
   T threshold;
 };
 
+// Of a row or a column over the draws: the largest length, the sum of its fourth powers, and the largest size
+// of what is added to its products.
+struct Largest {
+  float length, fourth, add;
+};
+
 // Tiles of rows of a block and a stretch of columns, to be screened (screen.hpp).
 struct ScreenTile {
   ScoreTile<float> scores;  // all rows of the block
   int64_t first_tile, n_tiles;
-  const char* whole;  // the rows as whole numbers
-  const float *largest_unit, *largest_add;
-  float *upper, *width;  // rows x columns, and one a row
+  const char* whole;       // the rows as whole numbers
+  const Largest* largest;  // of each row
+  float *upper, *width;    // rows x columns, and one a row
 };
 
 // Upper bounds of all columns of some rows, and the columns that matter scored as `scores` does: for floats,
@@ -122,8 +128,7 @@ struct ScreenTile {
 struct ScreenKernels {
   int most_components, tile_rows;
   size_t (*whole_size)(const ScoreTile<float>&);  // bytes
-  bool (*whole_rows)(const ScoreTile<float>&, int64_t first, char* whole, float* largest_unit,
-                     float* largest_add);
+  bool (*whole_rows)(const ScoreTile<float>&, int64_t first, char* whole, Largest*);
   bool (*screen)(const ScreenTile&);
   void (*look)(const ScoreTile<float>&, int64_t n, const int64_t* rows, const int32_t* columns, float* out);
 };

@@ -4,35 +4,38 @@
 
 #include "score_tile.hpp"
 
+#if defined(__AVX512F__)
+
 namespace psgld::PSGLD_ISA {
 
 // out: the bound mean + threshold sd at rows[g] and columns[kLookColumns g …].
-template <class T>
-void look(const ScoreTile<T>& t, int64_t n, const int64_t* rows, const int32_t* columns, T* out) {
-  constexpr int L = kLanes<T>;
-  static_assert(kLookColumns % L == 0);
-  const int stride = (t.components + L - 1) / L * L;
+void look(const ScoreTile<float>& t, int64_t n, const int64_t* rows, const int32_t* columns, float* out) {
+  constexpr int L = kLanes<float>;
+  static_assert(kLookColumns == L);
+  const int stride = (t.components + L - 1) / L * L, last = stride - L;
+  const __mmask16 rest = static_cast<__mmask16>(0xffff >> (stride - t.components));
   const bool adds = has_sums(t);
   Buffer memory[3];
-  T* gathered = memory[0].get<T>(static_cast<size_t>(L) * stride);
-  T* turned = memory[1].get<T>(static_cast<size_t>(L) * stride);
-  const int64_t size = n * kLookColumns;
-  T *start = memory[2].get<T>(3 * size), *sum = start + size, *second = sum + size;
-  std::fill_n(start, 3 * size, T(0));
+  float* gathered = memory[0].get<float>(static_cast<size_t>(L) * stride);
+  float* turned = memory[1].get<float>(static_cast<size_t>(L) * stride);
+  const int64_t size = n * L;
+  float *start = memory[2].get<float>(3 * size), *sum = start + size, *second = sum + size;
   for (int64_t s = 0; s < t.draws; ++s)
     for (int64_t at = 0; at < size; at += L) {
-      const int64_t row = rows[at / kLookColumns], next = s + 1 < t.draws ? t.columns * t.components : 0;
-      Vec<T> col_add{};
+      const int64_t row = rows[at / L], next = s + 1 < t.draws ? t.columns * t.components : 0;
+      VecF col_add{};
       for (int l = 0; l < L; ++l) {
         const int64_t column = s * t.columns + columns[at + l];
-        const T* h = t.h + column * t.components;
+        const float* h = t.h + column * t.components;
+        float* to = gathered + static_cast<size_t>(l) * stride;
         ask_for(h + next, t.components);
-        std::memcpy(gathered + static_cast<size_t>(l) * stride, h, sizeof(T) * t.components);
+        for (int k = 0; k < last; k += L) store(to + k, load_unaligned(h + k));
+        _mm512_store_ps(to + last, _mm512_maskz_loadu_ps(rest, h + last));
         if (t.col_bias) col_add[l] = t.col_bias[column];
       }
       transpose(gathered, L, stride, stride, turned, L);
-      const T* w = t.w + (s * t.rows + row) * t.components;
-      Vec<T> mu = load(start + at);
+      const float* w = t.w + (s * t.rows + row) * t.components;
+      VecF mu = load(start + at);
       if (adds) mu += splat(row_sum(t, s, row)) + col_add;
       for (int k = 0; k < t.components; ++k) mu += splat(w[k]) * load(turned + static_cast<size_t>(k) * L);
       if (s == 0) {
@@ -42,9 +45,10 @@ void look(const ScoreTile<T>& t, int64_t n, const int64_t* rows, const int32_t* 
         store(second + at, load(second + at) + mu * mu);
       }
     }
-  const T draws = static_cast<T>(t.draws);
+  const float draws = static_cast<float>(t.draws);
   for (int64_t q = 0; q < size; ++q)
     out[q] = mean_of(start[q], sum[q], draws) + t.threshold * sd_of(sum[q], second[q], draws);
 }
 
 }  // namespace psgld::PSGLD_ISA
+#endif

@@ -1,34 +1,36 @@
 // Which columns can be among the best of a row: all of them scored by products of whole numbers, at twice the
 // speed of floats, with a bound on the difference to what score_tile.hpp makes of the same cell.
 //
-// Rounding. w = w_si and h = h_sj become whole numbers of 16 bits in units of their own length,
+// Rounding. w = w_si and h = h_sj become whole numbers of 16 bits, in units of their own length:
 //
-//   a = max(|w|, tiny) / L,   q = rint(w / a),   |w - a q| <= 0.51 a sqrt(K),   |q_k| <= L + 1 < 2^15
+//   l = max(|w|, tiny),   a = l / L,   q = rint(w / a),   |w - a q| <= 0.51 a sqrt(K),   |q_k| <= L + 1 <
+//   2^15
 //
-// (0.51 for the division is one of floats), so that the sum over k stays within 32 bits and is exact:
-// |q_w . q_h| <= |q_w| |q_h| <= N^2 with N = 2^15 + sqrt(K). With b the unit of h,
+// (0.51, for the division is one of floats), so that the sum over k is within 32 bits and exact:
+// |q_w . q_h| <= |q_w| |q_h| <= N^2 with N = 2^15 + sqrt(K). With m and b the length and the unit of h,
 //
 //   |a b q_w . q_h - w . h| <= |w - a q_w| |h| + |a q_w| |h - b q_h| <= 1.02 sqrt(K) N a b.
 //
-// Bound. Let A and B be the largest a and b of the row and the column over the draws, R and C the largest
-// |row_add| and |col_add|, u = 2^-24, n the number of draws. No mu is above G = 1.01 (N^2 A B + R + C), and a
-// draw of mu differs between here and there by at most
+// Bound. Over the n draws, let A and B be the largest l and m; A4 and B4 the fourth roots of the means of l^4
+// and m^4; R and C the largest |row_sum| and |col_bias|; u = 2^-24. No |mu| is above
+// G = 1.01 ((N / L)^2 A B + R + C). mu of a draw differs between here and there by the above and, for the
+// floats, by less than (3 K + 32) u G: K + 2 roundings there and 5 here of numbers up to 2 G. In the mean
+// square over the draws, as the mean of l^2 m^2 is at most A4^2 B4^2, that is
 //
-//   e = 1.03 sqrt(K) N A B + (3 K + 32) u G,
+//   e = 1.04 sqrt(K) N / L^2 A4 B4 + (3 K + 32) u G,   and in any draw at most   f, the same with A B.
 //
-// the second part for the floats, K + 3 roundings there and 5 here of numbers up to 2 G. The means of the
-// draws are then within e, and the standard deviations within sqrt(n / (n - 1)) e <= 1.42 e: they are lengths
-// of what is left without the mean. To this come the roundings of the sums over the draws. With D^2 the mean
-// square of mu - start (here; there it is at most (D + 2 e)^2), they are
+// The means of the draws are then within e, and the standard deviations within sqrt(n / (n - 1)) e, being the
+// lengths of what is left without the mean. To this come the roundings of the sums over the draws. With D - 2
+// f the root mean square of mu - start here, and there at most D, they are
 //
-//   of the mean      n u (D + 2 e),   twice, and a few u of G and of D,
-//   of the variance  v = 1.2 (3 n + 6) u (D + 2 e)^2 n / (n - 1),
-//   of the sd        3 v / sd, here and there together, if sd > 2 (1.5 e + sqrt(v));   else 2 sqrt(v),
+//   of the mean      n u D, twice, and a few u of G and of D;
+//   of the variance  v = 1.2 (3 n + 6) u D^2 n / (n - 1);
+//   of the sd        3 v / sd, here and there together, if sd > 2 (1.5 e + sqrt(v)), else 2 sqrt(v),
 //
-// as |sqrt x - sqrt y| = |x - y| / (sqrt x + sqrt y) <= sqrt|x - y|. A score mean + c sd, c = `threshold`,
-// is thus off by at most
+// for |sqrt x - sqrt y| = |x - y| / (sqrt x + sqrt y) <= sqrt|x - y|. A score mean + c sd, c = `threshold`,
+// thus differs by at most
 //
-//   e + 2 n u (D + 2 e) + |c| (1.42 e + that of the sd) + 12 u (G + (1 + |c|) (D + 2 e)).
+//   e + 2 n u D + |c| (sqrt(n / (n - 1)) e + that of the sd) + 12 u (G + (1 + |c|) D).
 //
 // The layout is that of score_tile.hpp; rows are made whole numbers beforehand, columns on the way.
 #pragma once
@@ -72,29 +74,40 @@ inline int64_t row_tiles(int64_t rows) { return (rows + kScreenTile - 1) / kScre
 
 inline __mmask16 lanes_left(int n) { return static_cast<__mmask16>(n >= 16 ? 0xffff : (1 << n) - 1); }
 
-// Sixteen vectors as pairs of whole numbers, `stride` apart, and their units; false if a length is too large
-// or no number.
-inline bool to_whole(const float* const* x, int components, int32_t* out, int stride, VecF& unit) {
+// Sixteen vectors as pairs of whole numbers, `stride` apart, and their lengths.
+inline VecF to_whole(const float* const* x, int components, int32_t* out, int stride) {
   constexpr int L = kLanes<float>;
+  const int last = (components - 1) / L * L;
+  const __mmask16 rest = lanes_left(components - last);
   VecF squares[L];
   for (int l = 0; l < L; ++l) {
-    squares[l] = VecF{};
-    for (int k = 0; k < components; k += L) {
-      const VecF v = (VecF)_mm512_maskz_loadu_ps(lanes_left(components - k), x[l] + k);
-      squares[l] += v * v;
+    const VecF end = (VecF)_mm512_maskz_loadu_ps(rest, x[l] + last);
+    VecF sum = end * end;
+    for (int k = 0; k < last; k += L) {
+      const VecF v = load_unaligned(x[l] + k);
+      sum += v * v;
     }
+    squares[l] = sum;
   }
-  const VecF length = vsqrt<float>(horizontal_sums<float>(squares));
-  unit = vmax(length, splat(kTiny)) / kLength;
+  const VecF length = vmax(splat(kTiny), vsqrt<float>(horizontal_sums<float>(squares)));
   alignas(64) float inverse[L];
-  store(inverse, 1.0f / unit);
-  for (int l = 0; l < L; ++l)
-    for (int k = 0; k < components; k += L) {
-      const __m512 v = _mm512_maskz_loadu_ps(lanes_left(components - k), x[l] + k);
-      const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(inverse[l])));
-      _mm256_store_si256(reinterpret_cast<__m256i*>(out + static_cast<size_t>(l) * stride + k / 2),
-                         _mm512_cvtepi32_epi16(q));
-    }
+  store(inverse, kLength / length);
+  for (int l = 0; l < L; ++l) {
+    const VecF scale = splat(inverse[l]);
+    auto* to = reinterpret_cast<__m256i*>(out + static_cast<size_t>(l) * stride);
+    auto round = [&](VecF v) { return _mm512_cvtepi32_epi16(_mm512_cvtps_epi32((__m512)(v * scale))); };
+    for (int k = 0; k < last; k += L) _mm256_store_si256(to++, round(load_unaligned(x[l] + k)));
+    _mm256_store_si256(to, round((VecF)_mm512_maskz_loadu_ps(rest, x[l] + last)));
+  }
+  return length;
+}
+
+// Takes the lengths in one draw into the largest of them and the sum of fourth powers; false if they are too
+// large or no numbers. (vmax: a NaN is kept.)
+inline bool take(VecF length, float* largest, float* fourth) {
+  store(largest, vmax(load(largest), length));
+  const VecF square = length * length;
+  store(fourth, load(fourth) + square * square);
   return _mm512_cmp_ps_mask((__m512)length, _mm512_set1_ps(kHuge), _CMP_LE_OQ) == 0xffff;
 }
 
@@ -103,32 +116,29 @@ size_t whole_size(const ScoreTile<float>& t) {
   return groups * row_tiles(t.n_rows) * kScreenDraws * record_size(t.components);
 }
 
-// Rows [first, first + kWholeRows) of t as whole numbers, in all draws; the largest unit and sum of each.
-bool whole_rows(const ScoreTile<float>& t, int64_t first, char* whole, float* largest_unit,
-                float* largest_add) {
+// Rows [first, first + kWholeRows) of t as whole numbers, in all draws.
+bool whole_rows(const ScoreTile<float>& t, int64_t first, char* whole, Largest* largest) {
   static_assert(kWholeRows % kScreenTile == 0 && kWholeRows % kLanes<float> == 0);
   constexpr int L = kLanes<float>;
   const int stride = pair_stride(t.components), pairs = pairs_of(t.components);
   const int64_t rows = std::min<int64_t>(kWholeRows, row_tiles(t.n_rows) * kScreenTile - first);
   Buffer memory;
   int32_t* q = memory.get<int32_t>(static_cast<size_t>(L) * stride);
-  VecF most[kWholeRows / L] = {};
-  float add[kWholeRows] = {};
+  alignas(64) float length[kWholeRows] = {}, fourth[kWholeRows] = {}, add[kWholeRows] = {}, now[L];
   bool fits = true;
   auto id = [&](int64_t r) { return t.row_ids[std::min<int64_t>(first + r, t.n_rows - 1)]; };
   for (int64_t s = 0; s < t.draws; ++s)
     for (int64_t r = 0; r < rows; r += L) {
       const float* x[L];
       for (int l = 0; l < L; ++l) x[l] = t.w + (s * t.rows + id(r + l)) * t.components;
-      VecF unit;
-      fits &= to_whole(x, t.components, q, stride, unit);
-      most[r / L] = vmax(unit, most[r / L]);
+      store(now, to_whole(x, t.components, q, stride));
+      fits &= take(load(now), length + r, fourth + r);
       for (int l = 0; l < L && r + l < rows; ++l) {
         const int64_t at = first + r + l;
         auto* to = reinterpret_cast<WholeRows*>(
             record(whole, t.components, row_tiles(t.n_rows), s, at / kScreenTile));
         const int i = static_cast<int>(at % kScreenTile);
-        to->unit[i] = unit[l];
+        to->unit[i] = now[l] / kLength;
         to->add[i] = row_sum(t, s, id(r + l));
         add[r + l] = std::max(add[r + l], std::abs(to->add[i]));
         fits &= std::abs(to->add[i]) <= kHugeAdd;
@@ -136,10 +146,8 @@ bool whole_rows(const ScoreTile<float>& t, int64_t first, char* whole, float* la
           to->pairs()[k * kScreenTile + i] = q[static_cast<size_t>(l) * stride + k];
       }
     }
-  for (int64_t r = 0; r < rows && first + r < t.n_rows; ++r) {
-    largest_unit[first + r] = most[r / L][r % L];
-    largest_add[first + r] = add[r];
-  }
+  for (int64_t r = 0; r < rows && first + r < t.n_rows; ++r)
+    largest[first + r] = {length[r], fourth[r], add[r]};
   return fits;
 }
 
@@ -201,13 +209,12 @@ class Screened {
         unit_(memory_[2].get<float>(kScreenDraws * width_)),
         add_(memory_[3].get<float>(kScreenDraws * width_)),
         sums_(memory_[4].get<float>(3 * kScreenCells * steps_)),
-        most_unit_(memory_[5].get<float>(width_)),
-        most_add_(memory_[6].get<float>(width_)),
+        length_(memory_[5].get<float>(width_)),
+        fourth_(memory_[6].get<float>(width_)),
+        largest_add_(memory_[7].get<float>(width_)),
         adds_(has_sums(t_)) {}
 
   bool run() {
-    std::fill_n(most_unit_, width_, 0.0f);
-    std::fill_n(most_add_, width_, 0.0f);
     for (int64_t s = 0; s < t_.draws; s += kScreenDraws) {
       const int n = static_cast<int>(std::min<int64_t>(kScreenDraws, t_.draws - s));
       for (int at = 0; at < n; ++at)
@@ -230,10 +237,9 @@ class Screened {
       const float* x[L];
       for (int l = 0; l < L; ++l)
         x[l] = columns(s) + static_cast<size_t>(std::min(j + l, t_.n_columns - 1)) * t_.components;
-      VecF u;
-      fits &= to_whole(x, t_.components, row_, stride_, u);
-      store(unit + j, u);
-      store(most_unit_ + j, vmax(u, load(most_unit_ + j)));
+      const VecF length = to_whole(x, t_.components, row_, stride_);
+      fits &= take(length, length_ + j, fourth_ + j);
+      store(unit + j, length / kLength);
       int32_t* to = strips_ + at * strip_ + static_cast<size_t>(j / kScreenStrip) * stride_ * kScreenStrip +
                     j % kScreenStrip;
       transpose(reinterpret_cast<const float*>(row_), L, stride_, stride_, reinterpret_cast<float*>(to),
@@ -242,7 +248,7 @@ class Screened {
     if (!t_.col_bias) return fits;
     for (int j = 0; j < t_.n_columns; ++j) {
       add[j] = t_.col_bias[s * t_.columns + t_.first_column + j];
-      most_add_[j] = std::max(most_add_[j], std::abs(add[j]));
+      largest_add_[j] = std::max(largest_add_[j], std::abs(add[j]));
       fits &= std::abs(add[j]) <= kHugeAdd;
     }
     return fits;
@@ -257,7 +263,6 @@ class Screened {
         const char* rows = record(tile_.whole, t_.components, row_tiles(t_.n_rows), s, tile_.first_tile + r);
         ask_ahead(s + kScreenDraws, step);
         for (int at = 0; at < n; ++at, rows += size) {
-          for (size_t b = 0; b < size; b += 64) __builtin_prefetch(rows + kScreenDraws * size + b);
           const auto* from = reinterpret_cast<const WholeRows*>(rows);
           const int32_t* strip = strips_ + at * strip_ + static_cast<size_t>(j) * stride_;
           add_draw(s + at == 0, from, strip, unit_ + at * width_ + j, add_ + at * width_ + j, sums);
@@ -288,22 +293,24 @@ class Screened {
     const size_t step = static_cast<size_t>(j / kScreenStrip) * tile_.n_tiles + r / kScreenTile;
     const float* start = sums_ + 3 * kScreenCells * step + r % kScreenTile * kScreenStrip;
     const float *sum = start + kScreenCells, *second = sum + kScreenCells;
-    const float n = static_cast<float>(t_.draws), k = static_cast<float>(t_.components);
-    const float u = 0x1p-24f, N = 0x1p15f + std::sqrt(k), c = std::abs(t_.threshold);
-    const float A = tile_.largest_unit[row], R = tile_.largest_add[row];
+    const float n = static_cast<float>(t_.draws), k = static_cast<float>(t_.components), u = 0x1p-24f;
+    const float N = 0x1p15f + std::sqrt(k), c = std::abs(t_.threshold), wider = std::sqrt(n / (n - 1.0f));
+    const Largest& of = tile_.largest[row];
+    const float rounding = 1.04f * std::sqrt(k) * N / (kLength * kLength);
     float* upper = tile_.upper + row * t_.columns + t_.first_column + j;
     VecF widest{};
     for (int at = 0; at < kScreenStrip && j + at < t_.n_columns; at += L) {
-      const VecF AB = A * load(most_unit_ + j + at);
-      const VecF G = 1.01f * (N * N * AB + (R + load(most_add_ + j + at)));
-      const VecF e = 1.03f * std::sqrt(k) * N * AB + (3.0f * k + 32.0f) * u * G;
+      const VecF AB = of.length * load(length_ + j + at);
+      const VecF AB4 = vsqrt<float>(vsqrt<float>(of.fourth / n * (load(fourth_ + j + at) / n)));
+      const VecF G = 1.01f * (N / kLength * (N / kLength) * AB + (of.add + load(largest_add_ + j + at)));
+      const VecF floats = (3.0f * k + 32.0f) * u * G, e = rounding * AB4 + floats;
       const VecF sums = load(sum + at), squares = load(second + at);
-      const VecF D = vsqrt<float>(squares / n) + 2.0f * e;
+      const VecF D = vsqrt<float>(squares / n) + 2.0f * (rounding * AB + floats);
       VecF sd{}, of_sd{};
       if (t_.draws > 1) {
         sd = vsqrt<float>(vmax((squares - sums * sums / n) / (n - 1.0f), VecF{}));
         const VecF v = 1.2f * (3.0f * n + 6.0f) * u * n / (n - 1.0f) * D * D, root = vsqrt<float>(v);
-        of_sd = 1.42f * e + (sd > 2.0f * (1.5f * e + root) ? 3.0f * v / sd : 2.0f * root);
+        of_sd = wider * e + (sd > 2.0f * (1.5f * e + root) ? 3.0f * v / sd : 2.0f * root);
       }
       const VecF off = 1.05f * (e + 2.0f * n * u * D + c * of_sd + 12.0f * u * (G + (1.0f + c) * D));
       const VecF top = sums / n - load(start + at) + t_.threshold * sd + off;
@@ -319,16 +326,16 @@ class Screened {
   const ScoreTile<float>& t_;
   const int width_, stride_;
   const size_t strip_, steps_;
-  Buffer memory_[7];
+  Buffer memory_[8];
   int32_t *const row_, *const strips_;
-  float *const unit_, *const add_, *const sums_, *const most_unit_, *const most_add_;
+  float *const unit_, *const add_, *const sums_, *const length_, *const fourth_, *const largest_add_;
   const bool adds_;
 };
 
 bool screen(const ScreenTile& tile) { return Screened(tile).run(); }
 
 inline const ScreenKernels* screen_table() {
-  static const ScreenKernels kernels{kScreenMost, kScreenTile, whole_size, whole_rows, screen, look<float>};
+  static const ScreenKernels kernels{kScreenMost, kScreenTile, whole_size, whole_rows, screen, look};
   static const bool can = __builtin_cpu_supports("avx512vnni");
   return can ? &kernels : nullptr;
 }
