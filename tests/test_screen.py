@@ -97,24 +97,26 @@ def test_columns_closer_than_whole_numbers_can_tell(draws, width):
 
 
 @screens
-@pytest.mark.parametrize("rank", [1, 2, 31, 64])
-def test_roundings_that_all_point_one_way(rank):
-    """Every component of H lies nearly half a unit beside a whole number: above it, or below it, by the column."""
+@pytest.mark.parametrize(("factors", "width"), [((1, 1), 0.0), ((1, 1), 1.0), ((1, -1), 3.0), ((1, -1, 2, -2), 3.0)])
+@pytest.mark.parametrize("rank", [16, 31, 64])
+def test_roundings_that_all_point_one_way(rank, factors, width):
+    """The better columns lie just below half a unit in all components, and lose it; the others just above, and gain."""
     rng = np.random.default_rng(rank)
-    d = made_up(rng, 4, 20, 800, rank)
-    d.W[...] = np.abs(d.W[:, :1, :1]) + 1e-3 * rng.normal(size=d.W.shape)
-    ray = rng.uniform(0.9, 1.1, (80, rank))
-    whole = np.rint(32760 * ray / np.linalg.norm(ray, axis=1, keepdims=True))
-    side = np.where(rng.random(80) < 0.5, 0.47, -0.47)[:, None]
-    d.H[...] = -1.0
-    d.H[:, :, :80] = (whole + side) * np.float32(np.linalg.norm(whole[0]) / 32760) * 1e-4
-    # All of the same sum, but for a tenth of a unit.
-    part = d.H[:, :, :80].astype(float)
-    part *= part.sum(-1, keepdims=True).mean() / part.sum(-1, keepdims=True)
-    d.H[:, :, :80] = part * (1 + 3e-6 * rng.normal(size=(80, 1)))
-    plain, out, looked = both(d, np.arange(20), 10, 0.0, among(rng, 20, 800))
+    d = made_up(rng, len(factors), 20, 800, rank)
+    middle = rng.uniform(0.9, 1.1, rank)
+    middle = np.floor(32760 * middle / np.linalg.norm(middle)) + 0.5
+    middle[0] -= np.rint((middle @ middle - 32760**2) / 2 / middle[0])  # as long as a vector is made, in units
+    columns = np.stack([rng.permutation(middle) for _ in range(80)])
+    columns[:40] -= 0.05
+    columns[:40, 0] += 1 + np.arange(40) % 4
+    columns[40:] += 0.05
+    columns[40:, : int(0.1 * rank) + 2] -= 1
+    d.W[...] = np.asarray(factors)[:, None, None]
+    d.H[...] = -0.1
+    d.H[:, :, :80] = columns / 4096
+    plain, out, looked = both(d, np.arange(20), 10, width, among(rng, 20, 800))
     np.testing.assert_array_equal(plain, out)
-    assert looked < 0.25 * 20 * 800
+    assert (out < 40).all() and looked < 0.25 * 20 * 800
 
 
 @pytest.mark.parametrize(
