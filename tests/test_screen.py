@@ -97,7 +97,9 @@ def test_columns_closer_than_whole_numbers_can_tell(draws, width):
 
 
 @screens
-@pytest.mark.parametrize(("factors", "width"), [((1, 1), 0.0), ((1, 1), 1.0), ((1, -1), 3.0), ((1, -1, 2, -2), 3.0)])
+@pytest.mark.parametrize(
+    ("factors", "width"), [((1, 1), 0.0), ((1, 1), 1.0), ((1, -1), 3.0), ((1, -1, 2, -2), 3.0)]
+)
 @pytest.mark.parametrize("rank", [16, 31, 64])
 def test_roundings_that_all_point_one_way(rank, factors, width):
     """The better columns lie just below half a unit in all components, and lose it; the others just above, and gain."""
@@ -105,7 +107,8 @@ def test_roundings_that_all_point_one_way(rank, factors, width):
     d = made_up(rng, len(factors), 20, 800, rank)
     middle = rng.uniform(0.9, 1.1, rank)
     middle = np.floor(32760 * middle / np.linalg.norm(middle)) + 0.5
-    middle[0] -= np.rint((middle @ middle - 32760**2) / 2 / middle[0])  # as long as a vector is made, in units
+    # Of the length that a vector is given, in units.
+    middle[0] -= np.rint((middle @ middle - 32760**2) / 2 / middle[0])
     columns = np.stack([rng.permutation(middle) for _ in range(80)])
     columns[:40] -= 0.05
     columns[:40, 0] += 1 + np.arange(40) % 4

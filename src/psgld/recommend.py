@@ -123,7 +123,7 @@ class Context:
     def choose_by_bound(
         self, rows: NDArray[np.int64], width: float, among: Among, out: NDArray[np.int64]
     ) -> int:
-        """Write down the best columns of each row by the mean plus `width` times the sd; return how many were scored."""
+        """Write down the best columns by the mean plus `width` times the sd; return how many were scored."""
         pool = new_pool(self._work(len(rows)))
         return int(self.core.best_by_bound(pool, rows, width, among.start, among.seen, among.allowed, out))
 
@@ -148,9 +148,7 @@ class Policy(ABC):
     def score(self, context: Context, p: Prediction) -> Floats:
         """Return the score at pairs, exactly."""
 
-    def choose(
-        self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]
-    ) -> None:
+    def choose(self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]) -> None:
         """Write down the best columns of each row, -1 where there are no more."""
         best, second = self.rank(context, rows)
         _core.best(new_pool(best.size), best, second, among.start, among.seen, among.allowed, out)
@@ -171,9 +169,7 @@ class Mean(Policy):
         """Return E[μ]."""
         return p.mean
 
-    def choose(
-        self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]
-    ) -> None:
+    def choose(self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]) -> None:
         """Write down the columns with the highest E[μ]."""
         context.choose_by_bound(rows, 0.0, among, out)
 
@@ -197,9 +193,7 @@ class UCB(Policy):
         """Return E[μ] + width sd(μ)."""
         return p.mean + self.width * p.sd
 
-    def choose(
-        self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]
-    ) -> None:
+    def choose(self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]) -> None:
         """Write down the columns with the highest E[μ] + width sd(μ)."""
         context.choose_by_bound(rows, self.width, among, out)
 
