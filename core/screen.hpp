@@ -202,25 +202,23 @@ class Screened {
         t_(tile.scores),
         width_((t_.n_columns + kScreenStrip - 1) / kScreenStrip * kScreenStrip),
         stride_(pair_stride(t_.components)),
-        strip_(static_cast<size_t>(width_) * stride_),
-        steps_(static_cast<size_t>(tile.n_tiles) * (width_ / kScreenStrip)),
+        strip_(static_cast<size_t>(kScreenStrip) * stride_),
         row_(memory_[0].get<int32_t>(static_cast<size_t>(kLanes<float>) * stride_)),
         strips_(memory_[1].get<int32_t>(kScreenDraws * strip_)),
-        unit_(memory_[2].get<float>(kScreenDraws * width_)),
-        add_(memory_[3].get<float>(kScreenDraws * width_)),
-        sums_(memory_[4].get<float>(3 * kScreenCells * steps_)),
+        unit_(memory_[2].get<float>(kScreenDraws * kScreenStrip)),
+        add_(memory_[3].get<float>(kScreenDraws * kScreenStrip)),
+        sums_(memory_[4].get<float>(3 * kScreenCells * (tile.n_tiles * (width_ / kScreenStrip)))),
         length_(memory_[5].get<float>(width_)),
         fourth_(memory_[6].get<float>(width_)),
         largest_add_(memory_[7].get<float>(width_)),
         adds_(has_sums(t_)) {}
 
   bool run() {
-    for (int64_t s = 0; s < t_.draws; s += kScreenDraws) {
-      const int n = static_cast<int>(std::min<int64_t>(kScreenDraws, t_.draws - s));
-      for (int at = 0; at < n; ++at)
-        if (!lay_out(s + at, at)) return false;
-      add_draws(s, n);
-    }
+    for (int64_t s = 0; s < t_.draws; s += kScreenDraws)
+      for (int j = 0; j < width_; j += kScreenStrip) {
+        if (!lay_out(s, j)) return false;
+        add_draws(s, j);
+      }
     for (int j = 0; j < width_; j += kScreenStrip)
       for (int64_t r = 0; r < tile_.n_tiles * kScreenTile; ++r) finish(r, j);
     return true;
@@ -228,46 +226,53 @@ class Screened {
 
  private:
   const float* columns(int64_t s) const { return t_.h + (s * t_.columns + t_.first_column) * t_.components; }
+  int64_t last_draw(int64_t s) const { return std::min(s + kScreenDraws, t_.draws); }
 
-  bool lay_out(int64_t s, int at) {
-    constexpr int L = kLanes<float>;
-    float *unit = unit_ + at * width_, *add = add_ + at * width_;
+  // The strip at column j in the draws from s on.
+  bool lay_out(int64_t s, int j) {
     bool fits = true;
-    for (int j = 0; j < width_; j += L) {
-      const float* x[L];
-      for (int l = 0; l < L; ++l)
-        x[l] = columns(s) + static_cast<size_t>(std::min(j + l, t_.n_columns - 1)) * t_.components;
-      const VecF length = to_whole(x, t_.components, row_, stride_);
-      fits &= take(length, length_ + j, fourth_ + j);
-      store(unit + j, length / kLength);
-      int32_t* to = strips_ + at * strip_ + static_cast<size_t>(j / kScreenStrip) * stride_ * kScreenStrip +
-                    j % kScreenStrip;
-      transpose(reinterpret_cast<const float*>(row_), L, stride_, stride_, reinterpret_cast<float*>(to),
-                kScreenStrip);
-    }
-    if (!t_.col_bias) return fits;
-    for (int j = 0; j < t_.n_columns; ++j) {
-      add[j] = t_.col_bias[s * t_.columns + t_.first_column + j];
-      largest_add_[j] = std::max(largest_add_[j], std::abs(add[j]));
-      fits &= std::abs(add[j]) <= kHugeAdd;
+    for (int at = 0; s + at < last_draw(s); ++at) {
+      for (int c = 0; c < kScreenStrip; c += kLanes<float>) fits &= lay_out(s + at, j + c, at, c);
+      fits &= lay_out_biases(s + at, j, add_ + at * kScreenStrip);
     }
     return fits;
   }
 
-  void add_draws(int64_t s, int n) {
-    float* sums = sums_;
+  // Sixteen columns from j on, at c of the strip; beyond the last, the last again.
+  bool lay_out(int64_t s, int j, int at, int c) {
+    constexpr int L = kLanes<float>;
+    const float* x[L];
+    for (int l = 0; l < L; ++l)
+      x[l] = columns(s) + static_cast<size_t>(std::min(j + l, t_.n_columns - 1)) * t_.components;
+    const VecF length = to_whole(x, t_.components, row_, stride_);
+    store(unit_ + at * kScreenStrip + c, length / kLength);
+    transpose(reinterpret_cast<const float*>(row_), L, stride_, stride_,
+              reinterpret_cast<float*>(strips_ + at * strip_ + c), kScreenStrip);
+    return take(length, length_ + j, fourth_ + j);
+  }
+
+  bool lay_out_biases(int64_t s, int j, float* add) {
+    if (!t_.col_bias) return true;
+    const float* bias = t_.col_bias + s * t_.columns + t_.first_column + j;
+    bool fits = true;
+    for (int c = 0; c < std::min(kScreenStrip, t_.n_columns - j); ++c) {
+      add[c] = bias[c];
+      largest_add_[j + c] = std::max(largest_add_[j + c], std::abs(add[c]));
+      fits &= std::abs(add[c]) <= kHugeAdd;
+    }
+    return fits;
+  }
+
+  void add_draws(int64_t s, int j) {
     const size_t size = record_size(t_.components);
-    size_t step = 0;
-    for (int j = 0; j < width_; j += kScreenStrip)
-      for (int64_t r = 0; r < tile_.n_tiles; ++r, ++step, sums += 3 * kScreenCells) {
-        const char* rows = record(tile_.whole, t_.components, row_tiles(t_.n_rows), s, tile_.first_tile + r);
-        ask_ahead(s + kScreenDraws, step);
-        for (int at = 0; at < n; ++at, rows += size) {
-          const auto* from = reinterpret_cast<const WholeRows*>(rows);
-          const int32_t* strip = strips_ + at * strip_ + static_cast<size_t>(j) * stride_;
-          add_draw(s + at == 0, from, strip, unit_ + at * width_ + j, add_ + at * width_ + j, sums);
-        }
-      }
+    float* sums = sums_ + 3 * kScreenCells * (j / kScreenStrip * tile_.n_tiles);
+    for (int64_t r = 0; r < tile_.n_tiles; ++r, sums += 3 * kScreenCells) {
+      const char* rows = record(tile_.whole, t_.components, row_tiles(t_.n_rows), s, tile_.first_tile + r);
+      j + kScreenStrip < width_ ? ask_ahead(s, j + kScreenStrip, r) : ask_ahead(s + kScreenDraws, 0, r);
+      for (int at = 0; s + at < last_draw(s); ++at, rows += size)
+        add_draw(s + at == 0, reinterpret_cast<const WholeRows*>(rows), strips_ + at * strip_,
+                 unit_ + at * kScreenStrip, add_ + at * kScreenStrip, sums);
+    }
   }
 
   void add_draw(bool first, const WholeRows* rows, const int32_t* strip, const float* unit, const float* add,
@@ -277,12 +282,12 @@ class Screened {
     draw(rows, strip, pairs_of(t_.components), unit, add, sums);
   }
 
-  // Each step asks for its share of the columns of the next draws, from s on.
-  void ask_ahead(int64_t s, size_t step) const {
-    const size_t n = t_.n_columns;
-    for (int64_t end = std::min(s + kScreenDraws, t_.draws); s < end; ++s)
-      for (size_t c = step * n / steps_; c < (step + 1) * n / steps_; ++c)
-        ask_for(columns(s) + c * t_.components, t_.components);
+  // Each tile of rows asks for its share of the strip that comes next.
+  void ask_ahead(int64_t s, int j, int64_t tile) const {
+    const int64_t n = std::min(kScreenStrip, t_.n_columns - j);
+    for (const int64_t end = last_draw(s); s < end; ++s)
+      for (int64_t c = tile * n / tile_.n_tiles; c < (tile + 1) * n / tile_.n_tiles; ++c)
+        ask_for(columns(s) + (j + c) * t_.components, t_.components);
   }
 
   // The upper bounds of a row and a strip, and how far the lower ones can be below them.
@@ -325,7 +330,7 @@ class Screened {
   const ScreenTile tile_;
   const ScoreTile<float>& t_;
   const int width_, stride_;
-  const size_t strip_, steps_;
+  const size_t strip_;
   Buffer memory_[8];
   int32_t *const row_, *const strips_;
   float *const unit_, *const add_, *const sums_, *const length_, *const fourth_, *const largest_add_;
