@@ -49,9 +49,7 @@ class Screen {
     for_each(pool_, rows_, [&](int64_t r) {
       const float* a = score.data() + first[r] * kLookColumns;
       const int64_t size = static_cast<int64_t>(left[r].size());
-      const std::vector<char> all(size, true);
-      const std::vector<int64_t> top =
-          best_columns<float>(a, nullptr, size, {}, reinterpret_cast<const bool*>(all.data()), asked_.n);
+      const std::vector<int64_t> top = best_columns<float>(a, nullptr, size, {}, nullptr, asked_.n);
       int64_t* to =
           std::transform(top.begin(), top.end(), out + r * asked_.n, [&](int64_t q) { return left[r][q]; });
       std::fill(to, out + (r + 1) * asked_.n, int64_t{-1});
@@ -75,7 +73,7 @@ class Screen {
     width_.resize(rows_ * across);
     for_each(pool_, down * across, [&](int64_t tile) {
       if (!fits) return;
-      const int64_t d = tile / across, a = tile % across;
+      const int64_t d = tile % down, a = tile / down;  // the same columns again, while they are in cache
       ScreenTile s{t_,
                    d * tiles / down,
                    (d + 1) * tiles / down - d * tiles / down,
@@ -104,7 +102,7 @@ class Screen {
       const float limit = std::nextafter(static_cast<float>(least), -INFINITY);
       Candidates candidates(asked_.seen_of(r), asked_.allowed);
       for (int64_t j = 0; j < t_.columns; ++j)
-        if (upper[j] >= limit && candidates.has(j)) left[r].push_back(static_cast<int32_t>(j));
+        if (!(upper[j] < limit) && candidates.has(j)) left[r].push_back(static_cast<int32_t>(j));
     });
     return left;
   }

@@ -16,7 +16,7 @@ class Candidates {
       : next_(seen.data()), last_(seen.data() + seen.size()), allowed_(allowed) {}
   bool has(int64_t j) {
     while (next_ != last_ && *next_ < j) ++next_;
-    return (next_ == last_ || *next_ != j) && allowed_[j];
+    return (next_ == last_ || *next_ != j) && (!allowed_ || allowed_[j]);
   }
 
  private:

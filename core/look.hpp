@@ -9,7 +9,8 @@
 namespace psgld::PSGLD_ISA {
 
 // out: the bound mean + threshold sd at rows[g] and columns[kLookColumns g …].
-void look(const ScoreTile<float>& t, int64_t n, const int64_t* rows, const int32_t* columns, float* out) {
+inline void look(const ScoreTile<float>& t, int64_t n, const int64_t* rows, const int32_t* columns,
+                 float* out) {
   constexpr int L = kLanes<float>;
   static_assert(kLookColumns == L);
   const int stride = (t.components + L - 1) / L * L, last = stride - L;

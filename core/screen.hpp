@@ -32,134 +32,39 @@
 //
 //   e + 2 n u D + |c| (sqrt(n / (n - 1)) e + that of the sd) + 12 u (G + (1 + |c|) D).
 //
-// The layout is that of score_tile.hpp; rows are made whole numbers beforehand, columns on the way.
+// The layout is that of score_tile.hpp; rows are made whole numbers beforehand (whole.hpp), columns on the
+// way.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
 #include "look.hpp"
-#include "score_tile.hpp"
+#include "whole.hpp"
 
 #if defined(__AVX512F__)
 #define PSGLD_HAS_SCREEN
 
 namespace psgld::PSGLD_ISA {
 
-constexpr int kScreenTile = 6, kScreenVectors = 4;  // cells in registers, as in score_tile.hpp
+constexpr int kScreenVectors = 4;  // and kScreenTile rows: cells in registers, as in score_tile.hpp
 constexpr int kScreenStrip = kScreenVectors * kLanes<float>, kScreenCells = kScreenTile * kScreenStrip;
-constexpr int kScreenDraws = 4;    // at a time, whose strips are in the first-level cache
-constexpr int kScreenMost = 4096;  // components: a length is a float's
-constexpr float kLength = 32760, kTiny = 1e-6f, kHuge = 1e7f, kHugeAdd = 1e14f;
 
-// The rows of a tile in one draw; after it come pairs of whole numbers, kScreenTile of each two components.
-struct WholeRows {
-  float unit[kScreenTile], add[kScreenTile];
-  int32_t* pairs() { return reinterpret_cast<int32_t*>(this + 1); }
-  const int32_t* pairs() const { return reinterpret_cast<const int32_t*>(this + 1); }
-};
-
-inline int pairs_of(int components) { return (components + 1) / 2; }
-inline int pair_stride(int components) { return (pairs_of(components) + 15) / 16 * 16; }
-inline size_t record_size(int components) {
-  return sizeof(WholeRows) + sizeof(int32_t) * kScreenTile * pairs_of(components);
-}
-// Draws by the group, tiles of rows within it, draws of the group within those.
-template <class Byte>
-inline Byte* record(Byte* whole, int components, int64_t tiles, int64_t s, int64_t tile) {
-  return whole +
-         ((s / kScreenDraws * tiles + tile) * kScreenDraws + s % kScreenDraws) * record_size(components);
-}
-inline int64_t row_tiles(int64_t rows) { return (rows + kScreenTile - 1) / kScreenTile; }
-
-inline __mmask16 lanes_left(int n) { return static_cast<__mmask16>(n >= 16 ? 0xffff : (1 << n) - 1); }
-
-// Sixteen vectors as pairs of whole numbers, `stride` apart, and their lengths.
-inline VecF to_whole(const float* const* x, int components, int32_t* out, int stride) {
-  constexpr int L = kLanes<float>;
-  const int last = (components - 1) / L * L;
-  const __mmask16 rest = lanes_left(components - last);
-  VecF squares[L];
-  for (int l = 0; l < L; ++l) {
-    const VecF end = (VecF)_mm512_maskz_loadu_ps(rest, x[l] + last);
-    VecF sum = end * end;
-    for (int k = 0; k < last; k += L) {
-      const VecF v = load_unaligned(x[l] + k);
-      sum += v * v;
-    }
-    squares[l] = sum;
-  }
-  const VecF length = vmax(splat(kTiny), vsqrt<float>(horizontal_sums<float>(squares)));
-  alignas(64) float inverse[L];
-  store(inverse, kLength / length);
-  for (int l = 0; l < L; ++l) {
-    const VecF scale = splat(inverse[l]);
-    auto* to = reinterpret_cast<__m256i*>(out + static_cast<size_t>(l) * stride);
-    auto round = [&](VecF v) { return _mm512_cvtepi32_epi16(_mm512_cvtps_epi32((__m512)(v * scale))); };
-    for (int k = 0; k < last; k += L) _mm256_store_si256(to++, round(load_unaligned(x[l] + k)));
-    _mm256_store_si256(to, round((VecF)_mm512_maskz_loadu_ps(rest, x[l] + last)));
-  }
-  return length;
-}
-
-// Takes the lengths in one draw into the largest of them and the sum of fourth powers; false if they are too
-// large or no numbers. (vmax: a NaN is kept.)
-inline bool take(VecF length, float* largest, float* fourth) {
-  store(largest, vmax(load(largest), length));
-  const VecF square = length * length;
-  store(fourth, load(fourth) + square * square);
-  return _mm512_cmp_ps_mask((__m512)length, _mm512_set1_ps(kHuge), _CMP_LE_OQ) == 0xffff;
-}
-
-size_t whole_size(const ScoreTile<float>& t) {
-  const int64_t groups = (t.draws + kScreenDraws - 1) / kScreenDraws;
-  return groups * row_tiles(t.n_rows) * kScreenDraws * record_size(t.components);
-}
-
-// Rows [first, first + kWholeRows) of t as whole numbers, in all draws.
-bool whole_rows(const ScoreTile<float>& t, int64_t first, char* whole, Largest* largest) {
-  static_assert(kWholeRows % kScreenTile == 0 && kWholeRows % kLanes<float> == 0);
-  constexpr int L = kLanes<float>;
-  const int stride = pair_stride(t.components), pairs = pairs_of(t.components);
-  const int64_t rows = std::min<int64_t>(kWholeRows, row_tiles(t.n_rows) * kScreenTile - first);
-  Buffer memory;
-  int32_t* q = memory.get<int32_t>(static_cast<size_t>(L) * stride);
-  alignas(64) float length[kWholeRows] = {}, fourth[kWholeRows] = {}, add[kWholeRows] = {}, now[L];
-  bool fits = true;
-  auto id = [&](int64_t r) { return t.row_ids[std::min<int64_t>(first + r, t.n_rows - 1)]; };
-  for (int64_t s = 0; s < t.draws; ++s)
-    for (int64_t r = 0; r < rows; r += L) {
-      const float* x[L];
-      for (int l = 0; l < L; ++l) x[l] = t.w + (s * t.rows + id(r + l)) * t.components;
-      store(now, to_whole(x, t.components, q, stride));
-      fits &= take(load(now), length + r, fourth + r);
-      for (int l = 0; l < L && r + l < rows; ++l) {
-        const int64_t at = first + r + l;
-        auto* to = reinterpret_cast<WholeRows*>(
-            record(whole, t.components, row_tiles(t.n_rows), s, at / kScreenTile));
-        const int i = static_cast<int>(at % kScreenTile);
-        to->unit[i] = now[l] / kLength;
-        to->add[i] = row_sum(t, s, id(r + l));
-        add[r + l] = std::max(add[r + l], std::abs(to->add[i]));
-        fits &= std::abs(to->add[i]) <= kHugeAdd;
-        for (int k = 0; k < pairs; ++k)
-          to->pairs()[k * kScreenTile + i] = q[static_cast<size_t>(l) * stride + k];
-      }
-    }
-  for (int64_t r = 0; r < rows && first + r < t.n_rows; ++r)
-    largest[first + r] = {length[r], fourth[r], add[r]};
-  return fits;
-}
+#if defined(__clang__)  // wants to know which instructions to expect
+#define PSGLD_VNNI __attribute__((target("avx512vnni")))
+#else
+#define PSGLD_VNNI
+#endif
 
 // acc += x y, pairs of products added up. (Written so: of the intrinsic GCC makes copies, and spills them.)
-[[gnu::always_inline]] inline void add_products(__m512i& acc, __m512i x, __m512i y) {
+[[gnu::always_inline]] PSGLD_VNNI inline void add_products(__m512i& acc, __m512i x, __m512i y) {
   asm("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y));
 }
 
 // One draw of kScreenCells cells into -start, sum and second, as add_draw does; the first draw sets start.
 template <bool first, bool adds>
-[[gnu::noinline]] void screen_draw(const WholeRows* rows, const int32_t* strip, int pairs, const float* unit,
-                                   const float* col_add, float* start) {
+[[gnu::noinline]] PSGLD_VNNI void screen_draw(const WholeRows* rows, const int32_t* strip, int pairs,
+                                              const float* unit, const float* col_add, float* start) {
   constexpr int L = kLanes<float>;
   float *sum = start + kScreenCells, *second = sum + kScreenCells;
   const int32_t* x = rows->pairs();
@@ -301,12 +206,13 @@ class Screened {
     const float n = static_cast<float>(t_.draws), k = static_cast<float>(t_.components), u = 0x1p-24f;
     const float N = 0x1p15f + std::sqrt(k), c = std::abs(t_.threshold), wider = std::sqrt(n / (n - 1.0f));
     const Largest& of = tile_.largest[row];
+    const float fourth = std::sqrt(std::sqrt(of.fourth / n));
     const float rounding = 1.04f * std::sqrt(k) * N / (kLength * kLength);
     float* upper = tile_.upper + row * t_.columns + t_.first_column + j;
     VecF widest{};
     for (int at = 0; at < kScreenStrip && j + at < t_.n_columns; at += L) {
       const VecF AB = of.length * load(length_ + j + at);
-      const VecF AB4 = vsqrt<float>(vsqrt<float>(of.fourth / n * (load(fourth_ + j + at) / n)));
+      const VecF AB4 = fourth * vsqrt<float>(vsqrt<float>(load(fourth_ + j + at) / n));
       const VecF G = 1.01f * (N / kLength * (N / kLength) * AB + (of.add + load(largest_add_ + j + at)));
       const VecF floats = (3.0f * k + 32.0f) * u * G, e = rounding * AB4 + floats;
       const VecF sums = load(sum + at), squares = load(second + at);
@@ -337,7 +243,7 @@ class Screened {
   const bool adds_;
 };
 
-bool screen(const ScreenTile& tile) { return Screened(tile).run(); }
+inline bool screen(const ScreenTile& tile) { return Screened(tile).run(); }
 
 inline const ScreenKernels* screen_table() {
   static const ScreenKernels kernels{kScreenMost, kScreenTile, whole_size, whole_rows, screen, look};
