@@ -51,9 +51,31 @@ def test_verdicts():
     assert good.converged and "converged: largest R-hat 1.0" in good.verdict
     assert not bad.converged and "not converged" in bad.verdict and "more tune" in bad.verdict
     few = Diagnostics(["lp"], np.array([1.02]), np.array([30.0]), np.array([20.0]))
-    assert not few.converged and "smallest ESS 20 (lp)" in few.verdict and "more draws" in few.verdict
+    assert (
+        not few.converged
+        and "smallest ESS 30 (lp), in the tails 20 (lp)" in few.verdict
+        and "more draws" in few.verdict
+    )
     still = Diagnostics(["lp"], np.array([np.nan]), np.array([np.nan]), np.array([np.nan]))
     assert "do not vary" in still.verdict and not still.converged
+
+
+def test_one_chain_is_compared_with_itself():
+    rng = np.random.default_rng(1)
+    level = rng.normal(size=(1, 400))
+    for lp, word in ((level, "converged"), (level + np.linspace(0, 20, 400), "! not converged")):
+        one = white(rng)
+        draws = one.draws.part([0], 400)
+        found = replace(one, draws=draws, sample_stats={"lp": lp}).diagnose()
+        assert found.verdict.startswith(word) and "of the halves of one chain" in found.verdict
+        assert found.converged == (word == "converged") == found.record()["converged"]
+        assert found.record()["rhat"] == found.rhat.max()
+
+
+def test_cells_are_named_by_labels():
+    named = replace(white(np.random.default_rng(2)), row_labels=np.array(list("abcdef")))
+    i, j = watched(named)
+    assert named.diagnose().names[1] == f"mu[{'abcdef'[i[0]]}, {j[0]}]"
 
 
 def test_the_summary_ends_with_the_verdict(post, monkeypatch):
@@ -88,5 +110,16 @@ def test_to_arviz():
     np.testing.assert_array_equal(p["W"].values, post.W)
     np.testing.assert_array_equal(tree["sample_stats"]["lp"].values, post.sample_stats["lp"])
     cell = p["mu"].isel(cell=3)
-    one = post.predict(cell["cell_row"].item(), cell["cell_col"].item()).draws[:, 0]
+    one = post.predict(*cell["cell"].item().split(", ")).draws[:, 0]
     np.testing.assert_allclose(cell.values.ravel(), one)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of what does not vary
+def test_arviz_takes_it(post):
+    pytest.importorskip("xarray_einstats")
+    arviz_stats = pytest.importorskip("arviz_stats")
+    tree = post.to_arviz()
+    table = arviz_stats.summary(tree, var_names=["row_rate", "mu"])
+    found = post.diagnose()
+    assert set(found.names[1:]) <= set(table.index)
+    assert float(tree["sample_stats"]["lp"].azstats.rhat()) == pytest.approx(found.rhat[0])

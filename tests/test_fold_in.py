@@ -416,3 +416,14 @@ def test_a_sampler_that_cannot_be_made_again(small):
         post = replace(small, settings=small.settings | {"sampler": record})
         with pytest.raises(psgld.SamplingError, match="cannot be made again from its record"):
             post.update(np.ones((12, 9)))
+
+
+def test_the_summary_is_of_the_new_rows():
+    V = synthetic(30, 20, 2, "poisson", seed=1).V
+    post = psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=40, tune=100, progress=False)
+    new = post.fold_in(V.dense[:2])
+    assert new.settings["entries"] == 40 and post.settings["entries"] == 600
+    text = new.summary()
+    assert "observed       40 entries" in text and "folded in      the rows" in text
+    assert "log posterior" not in text and "step size" not in text
+    assert "lp" not in new.diagnose().names

@@ -280,3 +280,14 @@ def test_overdispersed_counts_favour_the_mean_deviance():
     assert Poisson().log_normaliser(7, 1.0) == pytest.approx(
         Poisson().log_normaliser(7, 1.0 + 1e-9), abs=1e-3
     )
+
+
+@pytest.mark.parametrize("phi", [0.5, 1.0])
+@pytest.mark.parametrize("beta", [2.0, 1.0, 0.5, 0.0, -0.5, -1.0])
+def test_what_cannot_occur_has_no_density(beta, phi):
+    values = np.array([-100.0, -1.0, 0.0, 1.5, np.inf, np.nan])
+    never = [beta <= 1, beta <= 1, beta <= 0, False, True]
+    logs = Tweedie(beta).logpdf(values, 2.0, phi)
+    np.testing.assert_array_equal(logs[:5] == -np.inf, never)
+    assert np.isfinite(logs[:5][~np.array(never)]).all() and np.isnan(logs[5])
+    assert logs[3] == pytest.approx(float(Tweedie(beta).logpdf(1.5, 2.0, phi)))

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 import psgld
 from psgld import _core, predict
@@ -251,6 +251,15 @@ def test_rows_columns_and_everything(post):
         np.testing.assert_array_equal(np.concatenate([value(p) for p in pieces]), value(whole))
     with pytest.raises(psgld.DataError, match="pairs must be"):
         next(post.predict_chunks(pairs=0))
+
+
+def test_log_predictive_density_of_zeros_that_are_absent(post):
+    some = np.zeros(post.shape)
+    some[[1, 2], [3, 0]] = 2.0
+    data = psgld.Observations.from_sparse(sparse.coo_array(some), absent="zero")
+    rows, cols = np.divmod(np.arange(some.size), some.shape[1])
+    expected = post.predict(rows, cols).log_density(some.ravel())
+    np.testing.assert_array_equal(post.log_predictive_density(data), expected)
 
 
 def test_log_predictive_density(post):

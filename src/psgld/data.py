@@ -37,6 +37,8 @@ LabelledEntries = tuple[LabelArray, LabelArray, FloatArray]
 """Row labels (or indices, if there are none), column labels and values."""
 
 ABSENT = ("unobserved", "zero")
+MOST_CELLS = 250_000_000
+"""Of a matrix whose zeros are written out."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -328,6 +330,20 @@ class Observations:
         cells = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)) * self.shape[1] + self.indices
         at = np.minimum(np.searchsorted(cells, chosen), self.stored - 1)
         return rows, cols, np.where(cells[at] == chosen, self.values[at], self.values.dtype.type(0))
+
+    def filled(self) -> Observations:
+        """Return the same with absent zeros written out."""
+        if self.absent != "zero" or self.csr is None:
+            return self
+        if self.shape[0] * self.shape[1] > MOST_CELLS:
+            raise DataError(
+                f"the zeros of {self.shape[0]:,} × {self.shape[1]:,} cells cannot be written out, at most "
+                f"{MOST_CELLS:,} can; give some of the cells, zeros among them, as (rows, cols, values)"
+            )
+        dense = np.zeros(self.shape, self.values.dtype)
+        dense[np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)), self.indices] = self.values
+        filled = Observations.from_dense(dense)
+        return replace(filled, row_labels=self.row_labels, col_labels=self.col_labels, before_filling=self)
 
     def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, LabelledEntries]:
         """Hold out a random fraction of the stored entries: the rest, and (rows, cols, values) held out.

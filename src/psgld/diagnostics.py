@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import SamplingError
+from .labels import named
 from .predict import Floats, Prediction
 
 _CELLS = 50
@@ -30,28 +31,34 @@ class Diagnostics:
 
     Attributes
     ----------
-    names : "lp", then "mu[i, j]" for the cells, in indices.
+    names : "lp", then "mu[i, j]" for the cells, in the labels of the data.
     rhat, ess_bulk, ess_tail : one number a quantity.
+    chains : the number of chains; of a single one, R-hat compares the halves.
     """
 
     names: list[str]
     rhat: Floats
     ess_bulk: Floats
     ess_tail: Floats
+    chains: int = 2
 
     @property
     def verdict(self) -> str:
         """One plain sentence."""
-        worst, least = (
+        worst, bulk, tail = (
             self._worst(self.rhat, np.argmax),
-            self._worst(np.minimum(self.ess_bulk, self.ess_tail), np.argmin),
+            self._worst(self.ess_bulk, np.argmin),
+            self._worst(self.ess_tail, np.argmin),
         )
-        if worst is None or least is None:
+        if worst is None or bulk is None or tail is None:
             return "cannot tell: the quantities do not vary"
-        rhat, ess = f"largest R-hat {worst[0]:.2f} ({worst[1]})", f"smallest ESS {least[0]:.0f} ({least[1]})"
+        rhat = (
+            f"largest R-hat {worst[0]:.2f} ({worst[1]}{', of the halves of one chain' * (self.chains == 1)})"
+        )
+        ess = f"smallest ESS {bulk[0]:.0f} ({bulk[1]}), in the tails {tail[0]:.0f} ({tail[1]})"
         if worst[0] > _POOR:
             return f"! not converged: {rhat}, {ess}; give more tune iterations"
-        if worst[0] > _FAIR or least[0] < _ENOUGH:
+        if worst[0] > _FAIR or min(bulk[0], tail[0]) < _ENOUGH:
             return f"! few effective draws: {ess}, {rhat}; give more draws, or a larger thin"
         return f"{'converged' if worst[0] <= _GOOD else 'nearly converged'}: {rhat}, {ess}"
 
@@ -59,6 +66,19 @@ class Diagnostics:
     def converged(self) -> bool:
         """Whether every R-hat is at most 1.05 and every effective sample size at least 100."""
         return self.verdict.startswith(("converged", "nearly converged"))
+
+    def record(self) -> dict[str, Any]:
+        """Return the verdict and the numbers it rests on, fit for JSON."""
+        worst = {
+            "rhat": self._worst(self.rhat, np.argmax),
+            "ess_bulk": self._worst(self.ess_bulk, np.argmin),
+            "ess_tail": self._worst(self.ess_tail, np.argmin),
+        }
+        return {
+            "verdict": self.verdict,
+            "converged": self.converged,
+            **{name: None if found is None else found[0] for name, found in worst.items()},
+        }
 
     def _worst(self, x: Floats, which: Any) -> tuple[float, str] | None:
         finite = np.flatnonzero(np.isfinite(x))
@@ -75,6 +95,13 @@ def watched(posterior: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return rng.integers(rows, size=_CELLS), rng.integers(cols, size=_CELLS)
 
 
+def _cells(posterior: Any) -> list[str]:
+    """Return those cells in the labels of the data."""
+    rows, cols = watched(posterior)
+    labels = named(posterior.row_labels, rows).tolist(), named(posterior.col_labels, cols).tolist()
+    return [f"{i}, {j}" for i, j in zip(*labels, strict=True)]
+
+
 def diagnose(posterior: Any) -> Diagnostics:
     """Return R-hat and effective sample sizes of `lp` and of μ at 50 cells (of `lp` alone if no draws were kept)."""
     try:
@@ -85,21 +112,26 @@ def diagnose(posterior: Any) -> Diagnostics:
     if lp.shape[1] < _LEAST_DRAWS:
         raise SamplingError(f"R-hat and ESS need {_LEAST_DRAWS} draws a chain or more, got {lp.shape[1]}")
     names, table = ["lp"], [np.asarray(lp, np.float64)]
+    if "folded_in" in posterior.settings:  # lp is that of the run before
+        names, table = [], []
     if posterior.draws.W.shape[1]:
         rows, cols = watched(posterior)
         mu = Prediction(posterior.draws, posterior.model.likelihood, rows, cols).draws
-        names += [f"mu[{i}, {j}]" for i, j in zip(rows.tolist(), cols.tolist(), strict=True)]
+        names += [f"mu[{cell}]" for cell in _cells(posterior)]
         table += [column.reshape(lp.shape) for column in mu.T]
     x = np.stack(table)
+    half = x.shape[2] // 2
+    compared = x if len(lp) > 1 else x[:, 0, : 2 * half].reshape(len(x), 2, half)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # of quantities that do not vary: they come out as NaN
         return Diagnostics(
             names,
-            np.asarray(array_stats.rhat(x, chain_axis=1, draw_axis=2), np.float64),
+            np.asarray(array_stats.rhat(compared, chain_axis=1, draw_axis=2), np.float64),
             np.asarray(array_stats.ess(x, chain_axis=1, draw_axis=2, method="bulk"), np.float64),
             np.asarray(
                 array_stats.ess(x, chain_axis=1, draw_axis=2, method="tail", prob=(0.05, 0.95)), np.float64
             ),
+            len(lp),
         )
 
 
@@ -125,7 +157,7 @@ def to_arviz(posterior: Any) -> Any:
         dims |= {"W": ["row", "component"], "H": ["component", "column"]}
         variables["mu"] = _watched_draws(p)
         dims["mu"] = ["cell"]
-        coords |= dict(zip(("cell",), (np.arange(_CELLS),), strict=True))
+        coords["cell"] = _cells(p)
     if d.row_bias is not None and d.col_bias is not None:
         variables |= {"row_bias": d.row_bias, "col_bias": d.col_bias, "offset": d.offset}
         dims |= {"row_bias": ["row"], "col_bias": ["column"]}
@@ -133,15 +165,7 @@ def to_arviz(posterior: Any) -> Any:
     attributes = {
         "posterior": {"inference_library": "psgld", "inference_library_version": p.settings["version"]}
     }
-    tree = from_dict(groups, coords=coords, dims=dims, attrs=attributes)
-    if "mu" in variables:
-        i, j = watched(p)
-        tree["posterior"] = (
-            tree["posterior"]
-            .to_dataset()
-            .assign_coords(cell_row=("cell", coords["row"][i]), cell_col=("cell", coords["column"][j]))
-        )
-    return tree
+    return from_dict(groups, coords=coords, dims=dims, attrs=attributes)
 
 
 def _watched_draws(p: Any) -> Floats:

@@ -26,6 +26,10 @@ OPTIONAL = {
     "zarr": "stores",
     "pyarrow": "Parquet files",
     "matplotlib": "pictures",
+    "scikit-learn": "estimators",
+    "arviz-stats": "R-hat and ESS",
+    "xarray": "stores and ArviZ",
+    "mpi4py": "many machines",
 }
 """Packages that psgld can use, and for what."""
 

@@ -163,7 +163,9 @@ def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: i
         i = np.repeat(np.arange(entries.rows), np.diff(entries.start))
         turned = Entries.of(entries.index, i, entries.value, posterior.shape[0], False)
         start, index = turned.start, turned.index
-    return replace(posterior, draws=draws, tracked=None, seen=Seen(start, index, data.absent), **changed)
+    settings = posterior.settings | {"entries": data.size, "folded_in": side}
+    seen = Seen(start, index, data.absent)
+    return replace(posterior, draws=draws, tracked=None, seen=seen, settings=settings, **changed)
 
 
 def transform(posterior: Any, V: Any, side: str = "rows") -> NDArray[Any]:

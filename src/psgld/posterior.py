@@ -146,12 +146,14 @@ class Posterior:
     def log_predictive_density(self, test: Any) -> Floats:
         """Return log E[p(v | μ, φ)] of each entry of `test`: a tuple (rows, cols, values), or data as `sample` takes.
 
+        Where absent entries of the data are zeros, of all cells, row by row.
+
         The higher its mean over entries that were held out, the better the model.
         """
         if isinstance(test, tuple) and len(test) == 3:
             rows, cols, values = test
             return self.predict(rows, cols).log_density(values)
-        data = aligned(test, self.shape, self.row_labels, self.col_labels)
+        data = aligned(test, self.shape, self.row_labels, self.col_labels).filled()
         i, j, values = data.entries(np.arange(data.stored))
         return Prediction(self.draws, self.model.likelihood, i, j).log_density(values)
 

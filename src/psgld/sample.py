@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from .chains import Work, run_all
 from .checks import is_integer
-from .data import Observations, observations
+from .data import MOST_CELLS, Observations, observations
 from .engines import MPI, Engine, Threads
 from .errors import DataError, ModelError, SamplingError, warn
 from .models import FactorModel, guess
@@ -278,25 +278,12 @@ def _filled(data: Observations, beta: float) -> Observations:
         raise ModelError(
             f'absent="zero" contradicts beta = {beta}, which needs values > 0; use absent="unobserved"'
         )
-    cells = data.shape[0] * data.shape[1]
-    if cells > 250_000_000:
+    if data.shape[0] * data.shape[1] > MOST_CELLS:
         raise ModelError(
-            f'absent="zero" with beta = {beta} needs all {cells:,} cells in memory; at most 250,000,000 are; '
-            "use Poisson() or Gaussian(), which handle the zeros implicitly"
+            f'absent="zero" with beta = {beta} needs all {data.shape[0] * data.shape[1]:,} cells in memory; at most '
+            f"{MOST_CELLS:,} are; use Poisson() or Gaussian(), which handle the zeros implicitly"
         )
-    dense = np.zeros(data.shape, data.values.dtype)
-    rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
-    dense[rows, data.indices] = data.values
-    filled = Observations.from_dense(dense)
-    return Observations(
-        filled.shape,
-        filled.dense,
-        None,
-        filled.stored,
-        row_labels=data.row_labels,
-        col_labels=data.col_labels,
-        before_filling=data,
-    )
+    return data.filled()
 
 
 def _check_count(name: str, value: Any, least: int) -> None:

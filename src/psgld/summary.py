@@ -28,6 +28,9 @@ def summary(posterior: Any) -> str:
     ]
     if p.model.bias:
         lines.append(f"  offset         {_interval(p.draws.offset)}")
+    if "folded_in" in s:
+        lines.append(f"  folded in      the {s['folded_in']}, given the draws of everything else")
+        return "\n".join([*lines, *(f"  {note}" for note in _notes(p, lp))])
     lines.append(
         f"  log posterior  {lp.mean():,.6g} ± {lp.std():.3g}"
         + (f" (likelihood from {s['lp_entries']:,} entries)" if s["lp_entries"] < s["entries"] else "")

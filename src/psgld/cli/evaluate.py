@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
 def run(args: Namespace) -> int:
     """Read the entries, predict, compare."""
     from ..storage import load
-    from .output import print_json
+    from .output import print_json, say
     from .scores import score
     from .tables import read_entries, select_known
 
@@ -38,6 +38,10 @@ def run(args: Namespace) -> int:
     rows, cols, values = read_entries(args.test, args.row, args.col, args.value)
     keep = select_known(posterior, rows, cols, args.skip_unknown)
     values = values[keep]
+    if posterior.seen is not None and posterior.seen.absent == "zero":
+        say(
+            f"note: the run took what is absent as zeros; scored are the {len(values):,} entries of {args.test.name}"
+        )
     posterior.model.check_values(values)
     s = score(posterior.predict(rows[keep], cols[keep]), values, args.level, float(values.mean()))
     if args.json:

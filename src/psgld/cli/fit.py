@@ -251,4 +251,16 @@ def record(posterior: Posterior) -> dict[str, Any]:
         "phi": float(posterior.draws.phi.mean()),
         "divergences": posterior.divergences,
         "interrupted": posterior.interrupted,
+        "convergence": _convergence(posterior),
     }
+
+
+def _convergence(posterior: Posterior) -> dict[str, Any] | None:
+    """Return the verdict and what it rests on; None if that cannot be told."""
+    from ..errors import SamplingError
+
+    try:
+        found: dict[str, Any] = posterior.diagnose().record()
+    except SamplingError:
+        return None
+    return found

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from psgld.checks import is_number
 from psgld.errors import DataError, ModelError
@@ -61,7 +61,7 @@ class Tweedie:
         if self.beta > 1.0:
             return
         values = np.asarray(values)
-        good = values > 0 if self.beta <= 0.0 else values >= 0
+        good = self._can_occur(values)
         if good.all():
             return
         bad = values[~good]
@@ -103,8 +103,20 @@ class Tweedie:
         return log_normaliser(v, phi, self.beta)
 
     def logpdf(self, v: ArrayLike, mu: ArrayLike, phi: ArrayLike) -> Array:
-        """Return log p(v | μ, φ): a log density, or a log probability (Poisson; 0 if compound Poisson)."""
+        """Return log p(v | μ, φ): a log density, or a log probability (Poisson; 0 if compound Poisson).
+
+        It is -inf where v cannot occur.
+        """
+        v = real(v)
+        never = np.isinf(v) | ~self._can_occur(v)
+        if never.any():  # at 1 instead, so that nothing overflows on the way
+            logs = self.logpdf(np.where(never, 1.0, v), mu, phi)
+            return real(np.where(np.isnan(v), np.nan, np.where(never, -np.inf, logs)))
         return real(self.kernel(v, mu) / real(phi) + self.log_normaliser(v, phi))
+
+    def _can_occur(self, v: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say where β ≤ 0 has its v > 0, β ≤ 1 its v ≥ 0, and others a number."""
+        return np.asarray(v > 0 if self.beta <= 0.0 else v >= 0 if self.beta <= 1.0 else ~np.isnan(v))
 
     def deviance(self, v: ArrayLike, mu: ArrayLike) -> Array:
         """Return the unit deviance 2 (kernel(v, v) - kernel(v, μ)) ≥ 0: twice the β-divergence."""
