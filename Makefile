@@ -75,7 +75,7 @@ sanitize:
 	rm -rf $(SANITIZE)/package && mkdir $(SANITIZE)/package && cp -r src/psgld $(SANITIZE)/package/ && cp $(SANITIZE)/core/_core*.so $(SANITIZE)/package/psgld/
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
 	  PYTHONPATH=$(SANITIZE)/package $(SANITIZE)/venv/bin/python -m pytest -p no:cacheprovider \
-	  tests/test_kernels.py tests/test_reference.py tests/test_data.py tests/test_threads.py
+	  tests/test_kernels.py tests/test_reference.py tests/test_data.py tests/test_threads.py tests/test_marks.py tests/test_screen.py
 
 clean:
 	rm -rf $(VENV) .stamp-* build out site

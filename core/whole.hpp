@@ -10,10 +10,9 @@
 
 namespace psgld::PSGLD_ISA {
 
-constexpr int kScreenTile = 6;  // rows that lie together
-constexpr int kScreenDraws =
-    4;  // likewise, and worked on at a time: their strips are in the first-level cache
-constexpr int kScreenMost = 4096;                // components: the length is a float's
+constexpr int kScreenTile = 6;     // rows that lie together
+constexpr int kScreenDraws = 4;    // likewise; their strips are in the first-level cache at the same time
+constexpr int kScreenMost = 4096;  // components: the length is a float's
 constexpr float kLength = 32760, kTiny = 1e-6f;  // L, and the shortest length
 constexpr float kHuge = 1e7f, kHugeAdd = 1e14f;  // above these the sums of squares might overflow
 
