@@ -74,6 +74,11 @@ class Tweedie:
             f"values are not, the first is {bad.flat[0]:g}; {remedy}"
         )
 
+    @property
+    def closed(self) -> bool:
+        """Whether the density has a closed form; else it is a series or an integral."""
+        return self.beta in (2.0, 1.0, 0.0, -1.0)
+
     def score(self, v: ArrayLike, mu: ArrayLike, phi: ArrayLike) -> Array:
         """Return ∂ log p(v | μ) / ∂μ = (v - μ) μ^{β-2} / φ."""
         mu = real(mu)

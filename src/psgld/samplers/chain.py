@@ -23,7 +23,7 @@ from ..models import hyper as hyperparameters
 from ..probes import Probes
 
 _CLOSED, _SERIES = 10_000, 3_000
-"""Entries from which φ is drawn: where the density has a closed form, and where it is a series."""
+"""Entries from which φ is drawn: where the density has a closed form, and where it is a series or an integral."""
 
 State = dict[str, Any]
 """All that a chain needs to go on bit for bit: arrays, numbers, lists of numbers, by name."""
@@ -315,6 +315,6 @@ class Chain(ABC):
         if likelihood.phi is not None or likelihood.beta == 2.0:
             return None
         # φ is known to sqrt(2 / n): with 1,000 entries its error would show in the intervals of new observations.
-        number = _SERIES if 0.0 < likelihood.beta < 1.0 else _CLOSED
+        number = _CLOSED if likelihood.closed else _SERIES
         self._watched = Probes.some(self.setup.data, number).placed(self.factors, self.setup.shift)
         return DispersionMove(likelihood, self._watched.values, self.setup.start.phi)

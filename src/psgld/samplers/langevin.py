@@ -391,7 +391,7 @@ class LangevinChain(Chain):
     def _dispersion_is_due(self) -> bool:
         """Return whether φ moves at this upkeep: not at each, where that takes longer than what lies between them."""
         assert self._dispersion is not None
-        an_entry = 4e-6 if 0.0 < self.setup.model.likelihood.beta < 1.0 else 2e-7  # seconds; a series, or not
+        an_entry = 2e-7 if self.setup.model.likelihood.closed else 4e-6  # seconds
         between = max(3e-4, self._cycle_seconds())
         every = int(np.clip(len(self._dispersion.values) * an_entry / between, 1, 10))
         return self.iteration <= _EARLY_CYCLES * self.setup.cycle or self._upkeeps % every == 0
