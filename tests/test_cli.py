@@ -140,7 +140,11 @@ def test_fit_columns_absent_duplicates(tmp_path, capsys):
     file = write(tmp_path / "t.csv", ["n", "word", "doc"], [1, 4, 2, 3], ["a", "a", "b", "a"], [7, 7, 9, 8])
     argv = ["fit", file, "-o", tmp_path / "r.npz", *QUICK, "--value", "n", "--row", "doc", "--col", "1"]
     argv += ["--absent", "zero", "--likelihood", "poisson"]
-    fails(capsys, argv, "1 duplicate(s), for example at row 7, column 'a'")
+    fails(
+        capsys,
+        argv,
+        "1 duplicate(s), for example at row 7, column 'a'; choose --duplicates sum, mean or last to merge",
+    )
     assert main([str(word) for word in [*argv, "--duplicates", "sum", "-q"]]) == 0
     post = psgld.load(tmp_path / "r.npz")
     assert post.shape == (3, 2) and post.settings["entries"] == 6
@@ -152,6 +156,7 @@ def test_warnings_are_notes(tmp_path, capsys):
     assert main(argv) == 0
     err = capsys.readouterr().err.splitlines()
     assert err[0].startswith("psgld: note: sparse data under a count likelihood") and len(err) == 2
+    assert err[0].endswith("say --absent zero if they are zeros, or --absent unobserved if not")
     assert main([*argv, "-q"]) == 0
     assert capsys.readouterr() == ("", "")
 
@@ -215,7 +220,13 @@ def test_options_of_others_are_refused(work, tmp_path, capsys):
 
 def test_a_full_disk_is_foreseen(work, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
-    fails(capsys, ["fit", work / "train.csv", "-o", tmp_path / "r.npz", *QUICK, "-q"], "GiB are free")
+    fails(
+        capsys,
+        ["fit", work / "train.csv", "-o", tmp_path / "r.npz", *QUICK, "-q"],
+        "kB, 10 B are free",
+    )
+    words = "10 B are free; ask for fewer draws, a smaller rank, or --store-dtype float16"
+    fails(capsys, ["fit", work / "train.csv", "-o", tmp_path / "r.zarr", *QUICK, "-q"], words)
 
 
 @pytest.mark.parametrize(

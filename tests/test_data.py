@@ -288,6 +288,19 @@ def test_duplicates_error():
         Observations.from_chunks([(rows, cols, [1, 2, 3, 4])])
     with pytest.raises(DataError, match="duplicates must be 'error', 'sum', 'mean' or 'last', got 'first'"):
         Observations.from_coo([0], [0], [1], duplicates="first")
+    with pytest.raises(DataError, match=r"duplicates must be .* got 'first'"):
+        observations(np.eye(3), duplicates="first")
+
+
+def test_observations_merges_duplicates(tmp_path):
+    """What the error advises can be given where it was raised: to `observations`."""
+    pandas = pytest.importorskip("pandas")
+    df = pandas.DataFrame({"row": ["u", "v", "u"], "col": [5, 6, 5], "value": [1.0, 2.0, 3.0]})
+    df.to_csv(tmp_path / "t.csv", index=False)
+    for V in (df, tmp_path / "t.csv", iter([df])):
+        assert observations(V, duplicates="sum").values.tolist() == [4.0, 2.0]
+    with pytest.raises(DataError, match=r"duplicates='sum', 'mean' or 'last' in psgld\.observations"):
+        observations(df)
 
 
 # -- refusals

@@ -171,7 +171,7 @@ def test_no_store_yet_starts_anew(tmp_path):
 
 def test_a_store_is_never_overwritten(tmp_path):
     draw(dense_counts, store=tmp_path / "run.zarr")
-    with pytest.raises(psgld.DataError, match=r"run\.zarr is already there; use resume=True \(--resume\)"):
+    with pytest.raises(psgld.DataError, match=r"run\.zarr is already there; use resume=True to go on"):
         draw(dense_counts, store=tmp_path / "run.zarr")
     (tmp_path / "x.zarr").mkdir()
     with pytest.raises(psgld.DataError, match="not a psgld store, or is damaged"):
@@ -424,7 +424,7 @@ def test_a_full_disk(mounted, short_slices):
     assert_same(post, whole)
     other.unlink()
     assert_equal(draw(ratings, draws=30, store=store, chains=1, resume=True), whole)
-    with pytest.raises(psgld.DataError, match=r"it needs .* GiB, .* GiB are free; ask for fewer draws"):
+    with pytest.raises(psgld.DataError, match=r"it needs .* MB, .* MB are free; ask for fewer draws"):
         draw(ratings, draws=3000, store=mounted / "big.zarr")
 
 

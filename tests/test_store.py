@@ -247,7 +247,7 @@ def test_without_zarr(tmp_path, monkeypatch):
 def test_too_large_for_memory(tmp_path, monkeypatch):
     draw(store=tmp_path / "run.zarr")
     monkeypatch.setattr("psgld.storage.store.available_memory", lambda: 1000)
-    with pytest.raises(psgld.DataError, match=r"GiB are free; read parts of it by xarray\.open_zarr"):
+    with pytest.raises(psgld.DataError, match=r"B are free; read parts of it by xarray\.open_zarr"):
         psgld.load(tmp_path / "run.zarr")
 
 
@@ -443,7 +443,7 @@ def test_command_line_refuses(counts, tmp_path, capsys):
     run = str(tmp_path / "run.zarr")
     assert main(["fit", counts, "-o", run, *FIT, "--draws", "5", "--store-dtype", "float16"]) == 0
     for argv, words in (
-        (["-o", run, "--draws", "5"], "is already there; use resume=True (--resume)"),
+        (["-o", run, "--draws", "5"], "is already there; use --resume to go on"),
         (["-o", run, "--draws", "5", "--resume"], "float16 in the store, float32 now"),
         (["-o", str(tmp_path / "x.npz"), "--resume"], "need a store, such as -o run.zarr"),
         (["-o", str(tmp_path / "no" / "x.zarr")], "there is no directory"),

@@ -20,6 +20,7 @@ from .labels import (
     IntArray,
     LabelArray,
     canonical,
+    check_duplicates,
     check_labels,
     check_shape,
     drop_if_plain,
@@ -418,7 +419,7 @@ class Observations:
         return f"Observations({', '.join(parts + labels)})"
 
 
-def observations(V: Any, absent: str | None = None) -> Observations:
+def observations(V: Any, absent: str | None = None, duplicates: str = "error") -> Observations:
     """Make `Observations` of anything that holds a matrix.
 
     Parameters
@@ -427,19 +428,21 @@ def observations(V: Any, absent: str | None = None) -> Observations:
         value) of pandas, polars or pyarrow, path of a file or of shards (which stay on disk), generator of
         chunks, or Observations.
     absent : meaning of the entries that sparse data does not store, "unobserved" (default) or "zero".
+    duplicates : "error", "sum", "mean" or "last", for several entries of the same pair.
     """
     if isinstance(V, (str, PathLike)):
         if Path(V).is_dir() or "://" in str(V):
             from .shards import Shards
 
-            return _from_any(Shards.open(V), absent, "error")
-        return Observations.from_file(V, absent=absent)
-    return _from_any(V, absent, "error")
+            return _from_any(Shards.open(V), absent, duplicates)
+        return Observations.from_file(V, absent=absent, duplicates=duplicates)
+    return _from_any(V, absent, duplicates)
 
 
 def _from_any(V: Any, absent: str | None, duplicates: str) -> Observations:
     """Dispatch on the type of V; a file has been read."""
     _check_absent(absent)
+    check_duplicates(duplicates)
     found = V if isinstance(V, Observations) else _construct(V, absent, duplicates)
     if absent is None:
         return found

@@ -26,6 +26,20 @@ class PsgldWarning(UserWarning):
     """A choice was made on the user's behalf that deserves a look."""
 
 
+def in_bytes(n: float) -> str:
+    """Return a number of bytes in words.
+
+    Examples
+    --------
+    >>> in_bytes(2_500_000), in_bytes(12)
+    ('2.5 MB', '12 B')
+    """
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= scale:
+            return f"{n / scale:.3g} {unit}"
+    return f"{n:.0f} B"
+
+
 def warn(message: str) -> None:
     """Warn at the line of the user's code, however many calls of psgld lie between."""
     level, frame = 1, sys._getframe()

@@ -200,8 +200,7 @@ def canonical(
     names: Sequence[LabelArray | None],
 ) -> Csr:
     """Make compressed rows of entries given by index; `names` are the labels to use in messages."""
-    if duplicates not in DUPLICATES:
-        raise DataError(f"duplicates must be 'error', 'sum', 'mean' or 'last', got {duplicates!r}")
+    check_duplicates(duplicates)
     check_shape(shape, len(values))
     for axis, index, size in zip(("row", "column"), (rows, cols), shape, strict=True):
         low, high = int(index.min()), int(index.max())
@@ -218,9 +217,15 @@ def canonical(
     if n_twice and duplicates == "error":
         raise DataError(
             f"{n_twice} duplicate(s), for example at {_pair(names, i, j)}; "
-            "choose duplicates='sum', 'mean' or 'last' to merge them"
+            "choose duplicates='sum', 'mean' or 'last' in psgld.observations to merge them"
         )
     return Csr(indptr, indices, merged)
+
+
+def check_duplicates(duplicates: object) -> None:
+    """Refuse a way to merge several entries of a pair that does not exist."""
+    if duplicates not in DUPLICATES:
+        raise DataError(f"duplicates must be 'error', 'sum', 'mean' or 'last', got {duplicates!r}")
 
 
 def indices(index: Any, axis: str) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from . import _core
 from .chains import Work
 from .checks import is_number
 from .engines import Engine
-from .errors import DataError, SamplingError, warn
+from .errors import DataError, SamplingError, in_bytes, warn
 from .posterior import describe
 from .recommend import Seen
 from .record import Layout, Saver, Store
@@ -57,7 +57,7 @@ def _first_saver(
     header, identity = _header(work, keys), _run_identity(work, keys)
     if where.exists() and not resume:
         raise DataError(
-            f"{where} is already there; use resume=True (--resume) to go on with it, delete it, or give another name"
+            f"{where} is already there; use resume=True to go on with it, delete it, or give another name"
         )
     try:
         if where.exists():
@@ -229,6 +229,6 @@ def _check_room(path: Path, header: dict[str, Any], work: Work) -> None:
     free = shutil.disk_usage(path.parent).free
     if needed > free:
         raise DataError(
-            f"cannot write {path}: it needs {needed / 2**30:.2f} GiB, {free / 2**30:.2f} GiB are free; "
+            f"cannot write {path}: it needs {in_bytes(needed)}, {in_bytes(free)} are free; "
             "ask for fewer draws, a smaller rank, or store_dtype='float16'"
         )

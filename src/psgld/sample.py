@@ -235,8 +235,8 @@ def _ready(data: Observations, model: FactorModel, dtype: str) -> Observations:
         and data.stored < data.shape[0] * data.shape[1]
     ):
         warn(
-            "sparse data under a count likelihood: absent entries are taken as unobserved; say "
-            'psgld.observations(V, absent="zero") (--absent zero) if they are zeros, or absent="unobserved" if not'
+            "sparse data under a count likelihood: absent entries are taken as unobserved; say absent='zero' in "
+            "psgld.observations if they are zeros, or absent='unobserved' if not"
         )
     if data.absent == "zero" and beta not in (1.0, 2.0):
         return _filled(data, beta)

@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import PsgldError, PsgldWarning
 from . import completion, demo, doctor, evaluate, export, fit, plan, predict, recommend, shard, summary
 from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
-from .output import say
+from .output import in_options, say
 
 _COMMANDS = (demo, fit, predict, recommend, evaluate, summary, export, shard, plan, doctor, completion)
 
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
     with warnings.catch_warnings():
         warnings.simplefilter("always", PsgldWarning)
-        warnings.showwarning = _show(warnings.showwarning, getattr(args, "quiet", False))
+        warnings.showwarning = _show(warnings.showwarning, args)
         return _guarded(args)
 
 
@@ -56,7 +56,7 @@ def _guarded(args: Namespace) -> int:
         sys.stdout.flush()
         return code
     except PsgldError as error:
-        say(f"error: {error}")
+        say(f"error: {in_options(str(error), args)}")
     except BrokenPipeError:
         # The reader (head, less) has had enough; Python must not complain when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -74,13 +74,13 @@ def _guarded(args: Namespace) -> int:
     return FAILED
 
 
-def _show(usual: Any, quiet: bool) -> Any:
+def _show(usual: Any, args: Namespace) -> Any:
     """Return a `warnings.showwarning` that prints psgld's own as one line."""
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if not issubclass(category, PsgldWarning):
             usual(message, category, *where, **more)
-        elif not quiet:
-            say(f"note: {message}")
+        elif not getattr(args, "quiet", False):
+            say(f"note: {in_options(str(message), args)}")
 
     return show

@@ -18,7 +18,7 @@ from ..models import LIKELIHOODS, FactorModel, guess
 from ..posterior import Posterior
 from ..resume import STORE_DTYPES
 from ..samplers import SAMPLERS, Sampler
-from .options import INTERRUPTED, Parser, add_columns, add_json, number, path_or_url
+from .options import INTERRUPTED, Parser, add_columns, add_json, number, option_of, path_or_url
 from .output import check_writable, print_json, say, size_of
 
 _SETTINGS = ("blocks", "step_size", "metric", "size", "workers", "exchange")
@@ -175,14 +175,10 @@ def _sampler(args: Namespace) -> Sampler:
     known = [field.name for field in fields(make)]
     for name in given:
         if name not in known:
-            has = ", ".join(_option(other) for other in _SETTINGS if other in known) or "none of these"
-            raise SamplingError(f"--sampler {args.sampler} has no {_option(name)}; it has {has}")
+            has = ", ".join(option_of(other) for other in _SETTINGS if other in known) or "none of these"
+            raise SamplingError(f"--sampler {args.sampler} has no {option_of(name)}; it has {has}")
     sampler: Sampler = make(dtype=args.dtype, **given)
     return sampler
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _store(args: Namespace) -> dict[str, Any]:

@@ -24,6 +24,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(FAILED, f"psgld: error: {message} (see {self.prog} --help)\n")
 
 
+def option_of(name: str) -> str:
+    """Return the option of an argument of the library."""
+    return "--" + name.replace("_", "-")
+
+
 def column(text: str) -> Column:
     """Read a column: a position from 0, or a name."""
     return int(text) if text.isdecimal() else text

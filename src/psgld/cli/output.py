@@ -5,19 +5,45 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import shutil
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
+from ..errors import DataError, in_bytes
+from .options import option_of
 
 
 def say(line: str) -> None:
     """Print one line to stderr, under the name of the program."""
     print("psgld: " + " ".join(line.split()), file=sys.stderr, flush=True)
+
+
+_VALUE = r"['\"][\w-]+['\"]"
+_ARGUMENT = re.compile(rf"\b(\w+)=(True|{_VALUE}(?:(?:, | or ){_VALUE})*)( in psgld\.\w+)?")
+"""Arguments in a message of the library: resume=True, duplicates='sum', 'mean' or 'last' in psgld.observations."""
+
+
+def in_options(message: str, args: Namespace) -> str:
+    """Turn the arguments that a message advises into options of the command, where it has them.
+
+    Examples
+    --------
+    >>> in_options("choose duplicates='sum' or 'last' in psgld.observations", Namespace(duplicates="error"))
+    'choose --duplicates sum or last'
+    """
+
+    def option(match: re.Match[str]) -> str:
+        name, values, _ = match.groups()
+        if name not in args:
+            return match[0]
+        return option_of(name) + ("" if values == "True" else " " + re.sub("['\"]", "", values))
+
+    return _ARGUMENT.sub(option, message)
 
 
 def print_json(record: dict[str, Any]) -> None:
@@ -73,7 +99,7 @@ def check_writable(path: Path, needed: int = 0, store: bool = False, inputs: Ite
     free = shutil.disk_usage(path.parent).free
     if needed > free:
         raise DataError(
-            f"cannot write {path}: it needs {needed / 2**30:.2f} GiB, {free / 2**30:.2f} GiB are free; "
+            f"cannot write {path}: it needs {in_bytes(needed)}, {in_bytes(free)} are free; "
             "ask for fewer draws or a smaller rank"
         )
 
@@ -81,5 +107,4 @@ def check_writable(path: Path, needed: int = 0, store: bool = False, inputs: Ite
 def size_of(path: Path) -> str:
     """Return the size of a file, or of all files of a folder, in words."""
     files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
-    size = sum(file.stat().st_size for file in files)
-    return f"{size / 2**20:.1f} MB" if size >= 2**20 else f"{size / 2**10:.0f} kB"
+    return in_bytes(sum(file.stat().st_size for file in files))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checks import is_number
-from ..errors import DataError
+from ..errors import DataError, in_bytes
 from ..metrics import METRICS
 from .options import Parser, add_json
 
@@ -140,10 +140,10 @@ def _text(record: dict[str, Any]) -> str:
         ("B, R", f"{record['blocks']:,} strips on {record['ranks']:,} ranks of {machine['cores']} core(s)"),
         (
             "memory",
-            f"{_bytes(record['memory_bytes'])} a rank: blocks {_bytes(record['data_bytes'])}, "
-            f"factors {_bytes(record['factor_bytes'])}",
+            f"{in_bytes(record['memory_bytes'])} a rank: blocks {in_bytes(record['data_bytes'])}, "
+            f"factors {in_bytes(record['factor_bytes'])}",
         ),
-        ("sent", f"{_bytes(record['sent_bytes'])} a rank and iteration"),
+        ("sent", f"{in_bytes(record['sent_bytes'])} a rank and iteration"),
         (
             "iteration",
             f"{_time(record['iteration_seconds'])}: computing {_time(record['compute_seconds'])}, "
@@ -159,13 +159,6 @@ def _text(record: dict[str, Any]) -> str:
         ),
     ]
     return "\n".join(f"{name:<12}{value}" for name, value in lines)
-
-
-def _bytes(n: float) -> str:
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n >= scale:
-            return f"{n / scale:.3g} {unit}"
-    return f"{n:.0f} B"
 
 
 def _time(seconds: float) -> str:

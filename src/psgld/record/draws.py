@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SamplingError
+from ..errors import SamplingError, in_bytes
 from ..models import FactorModel, NormalWishart
 
 FACTORS = ("W", "H", "row_bias", "col_bias")
@@ -143,7 +143,7 @@ def _check_memory(needed: int, chains: int, draws: int) -> None:
     free = available_memory()
     if free is not None and needed > 0.9 * free:
         raise SamplingError(
-            f"{draws} draws of {chains} chains need {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free, "
+            f"{draws} draws of {chains} chains need {in_bytes(needed)}, {in_bytes(free)} are free, "
             "a tenth of which is left to others; "
             "ask for fewer draws, a smaller rank, or keep=False with track=(rows, cols)"
         )

@@ -23,7 +23,7 @@ from .. import _core
 from ..checks import is_integer
 from ..data import ABSENT
 from ..errors import DataError, ModelError
-from ..labels import DUPLICATES, Csr, LabelArray, canonical, check_shape
+from ..labels import Csr, LabelArray, canonical, check_duplicates, check_shape
 from ..partition import balanced
 from ..readers import Column
 from .ahead import ahead
@@ -104,8 +104,7 @@ def _check(blocks: int, absent: str | None, duplicates: str, seed: object) -> No
         raise ModelError(f"blocks must be an integer from 1 to 65535, got {blocks!r}")
     if absent not in (None, *ABSENT):
         raise DataError(f"absent must be 'unobserved' or 'zero', got {absent!r}")
-    if duplicates not in DUPLICATES:
-        raise DataError(f"duplicates must be 'error', 'sum', 'mean' or 'last', got {duplicates!r}")
+    check_duplicates(duplicates)
 
 
 @final

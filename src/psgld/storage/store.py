@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, in_bytes
 from ..posterior import Posterior, Tracked, usable
 from ..recommend import Seen
 from ..record import Draws, Layout, RunningMoments, Store, available_memory
@@ -154,7 +154,7 @@ def _check_memory(store: Store) -> None:
     needed, free = sum(spec.nbytes for spec in store.specs.values()), available_memory()
     if free is not None and needed > 0.9 * free:
         raise DataError(
-            f"{store.path} holds {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free; read parts of it by "
+            f"{store.path} holds {in_bytes(needed)}, {in_bytes(free)} are free; read parts of it by "
             "xarray.open_zarr(…, group='posterior')"
         )
 
