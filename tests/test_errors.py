@@ -1,6 +1,7 @@
 """Bad input to `sample` and `predict`: one clear line that says what, the value, what is allowed, what to do."""
 
 import numpy as np
+import pandas
 import pytest
 from scipy import sparse
 
@@ -193,3 +194,50 @@ def test_warnings_point_at_the_line_of_the_user():
     with pytest.warns(psgld.PsgldWarning, match="no model given") as found:
         psgld.sample(np.ones((4, 3)), rank=1, draws=1, tune=1, progress=False)
     assert found[0].filename == __file__
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    return short(V)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: p.predict([0], [0]).interval("a"), "level must be between 0 and 1, got 'a'"),
+        (lambda p: p.predict([0], [0]).exceeds("a"), "value must be real numbers, got 'a'"),
+        (lambda p: p.predict([0], [0]).quantiles(["a"]), r"probabilities must be real numbers, got \['a'\]"),
+        (lambda p: p.predict([0, 1], [0, 0]).log_density(["a", "b"]), "values must be real numbers"),
+        (
+            lambda p: p.predict(pandas.array(["é", pandas.NA], dtype="string"), [1, 1]),
+            r"1 null row label\(s\)",
+        ),
+        (
+            lambda p: p.update(V, model=POISSON),
+            r"update goes on with the posterior and its model, got model=…",
+        ),
+        (lambda p: p.save(3), r"the path must be a str or a pathlib\.Path, got 3"),
+        (lambda p: psgld.load(None), r"the path must be a str or a pathlib\.Path, got None"),
+        (lambda p: short(V, store=3), r"store must be a str or a pathlib\.Path, got 3"),
+        (lambda p: short(V, sampler=psgld.PSGLD(step_size=lambda t: "a")), "must give numbers, got 'a'"),
+        (lambda p: psgld.Observations.from_coo([0], [0], [1.0], 3), r"shape must be two integers .* got 3"),
+        (
+            lambda p: psgld.Observations.from_coo([0], [0], [1.0], (3,)),
+            r"shape must be two integers .* got \(3,\)",
+        ),
+        (lambda p: psgld.Observations.from_coo([0], [0], [1.0], ("a", 2)), r"two integers .* got \('a', 2\)"),
+        (lambda p: psgld.Observations.from_coo([-1], [0], [1.0]), "row indices must be >= 0, got -1"),
+    ],
+)
+def test_what_is_of_the_wrong_kind(posterior, call, message):
+    with pytest.raises(psgld.PsgldError, match=message) as caught:
+        call(posterior)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_step_size_function_may_fail_in_its_own_way():
+    def broken(t):
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="mine"):
+        short(V, sampler=psgld.PSGLD(step_size=broken))

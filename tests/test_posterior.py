@@ -205,3 +205,13 @@ def test_values_that_are_no_counts_are_told_of():
         psgld.sample(np.rint(V), psgld.FactorModel(1, "poisson"), **short)
         psgld.sample(V, psgld.FactorModel(1, psgld.Poisson(phi=None)), **short)
         psgld.sample(V, psgld.FactorModel(1, "gamma"), **short)
+
+
+def test_a_file_of_data_is_no_posterior(tmp_path):
+    from scipy import sparse
+
+    sparse.save_npz(tmp_path / "s.npz", sparse.eye_array(3, format="csr"))
+    with pytest.raises(
+        psgld.DataError, match=r"s\.npz is not a psgld posterior: it holds data, .*psgld\.observations"
+    ):
+        psgld.load(tmp_path / "s.npz")

@@ -270,6 +270,9 @@ def test_log_predictive_density(post):
     np.testing.assert_array_equal(post.log_predictive_density(data), expected)
     with pytest.raises(psgld.DataError, match="shape"):
         post.log_predictive_density(np.ones((3, 3)))
+    pandas = pytest.importorskip("pandas")
+    twice = pandas.DataFrame({"row": rows, "col": cols, "value": values}).loc[[0, 1, 0]]
+    np.testing.assert_array_equal(post.log_predictive_density(twice), expected[[0, 1, 0]])
 
 
 def test_refusals(post):

@@ -258,7 +258,7 @@ def test_parquet(tmp_path):
     parquet.write_table(table, path, row_group_size=2)
     check(Observations.from_file(path, row="user", col="item", value="rating"))
     parquet.write_table(table.slice(0, 0), path)
-    with pytest.raises(DataError, match=r"^empty"):
+    with pytest.raises(DataError, match=r"^ratings\.parquet: empty"):
         Observations.from_file(path, row="user", col="item", value="rating")
     path.write_bytes(b"abc")
     with pytest.raises(DataError, match=r"ratings\.parquet: cannot be read"):
@@ -396,3 +396,23 @@ def test_plain_lines_are_read_to_the_last_bit():
     rows, cols, values = _core.parse_entries("\n" + text, "::", [3, 1, 2])
     assert np.array_equal(rows, -labels) and np.array_equal(cols, labels)
     assert values.tolist() == [float(v) for v in texts]
+
+
+# -- errors name the file
+
+
+def test_errors_about_the_entries_name_the_file(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    (tmp_path / "header.csv").write_text("user,item,rating\n")
+    (tmp_path / "twice.csv").write_text("u,i,1\nu,i,2\n")
+    nulls = pyarrow.table({"row": ["u", None], "col": ["i", "j"], "value": [1.0, 2.0]})
+    parquet.write_table(nulls, tmp_path / "null.parquet")
+    for name, words in (
+        ("header.csv", "empty: 0 rows"),
+        ("twice.csv", "1 duplicate"),
+        ("null.parquet", "1 null"),
+    ):
+        with pytest.raises(DataError, match=rf"^{name}: {words}"):
+            observations(tmp_path / name)

@@ -112,7 +112,7 @@ def test_filters(post):
     assert sorted(got.cols[0][:4]) == sorted(allowed) and np.isnan(got.score[0, 4:]).all()
     assert (got.cols[0, 4:] == "").all() and len(got.records()["column"]) == 4
     mask = np.isin(post.col_labels, allowed)
-    for same in (mask, lambda labels: np.isin(labels, allowed)):
+    for same in (mask, set(allowed), dict.fromkeys(allowed).keys(), lambda labels: np.isin(labels, allowed)):
         again = post.recommend(["user-1"], n=10, exclude_seen=False, filter=same)
         np.testing.assert_array_equal(again.cols, got.cols)
     frame = got.to_frame()

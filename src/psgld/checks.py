@@ -1,10 +1,15 @@
-"""What counts as a number where the user gives one."""
+"""What counts as a number, as numbers or as a path where the user gives one."""
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
+
+from .errors import DataError
 
 
 def is_integer(x: object) -> TypeGuard[int]:
@@ -15,3 +20,21 @@ def is_integer(x: object) -> TypeGuard[int]:
 def is_number(x: object) -> TypeGuard[float]:
     """Tell whether x is a number, of Python or of NumPy, perhaps inf or NaN; True and False are none."""
     return isinstance(x, int | float | np.number) and not isinstance(x, bool)
+
+
+def as_numbers(x: Any, what: str) -> NDArray[np.float64]:
+    """Return real numbers as an array; raise DataError if they are none."""
+    try:
+        array = np.asarray(x)
+        if array.dtype.kind in "fiubO":
+            return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        pass
+    raise DataError(f"{what} must be real numbers, got {x!r}")
+
+
+def as_path(path: Any, what: str = "the path") -> Path:
+    """Return a path; raise DataError if it is none."""
+    if not isinstance(path, str | PathLike):
+        raise DataError(f"{what} must be a str or a pathlib.Path, got {path!r}")
+    return Path(path)

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import as_path
 from .errors import DataError
 from .labels import (
     Csr,
     FloatArray,
     IntArray,
     LabelArray,
+    as_shape,
     canonical,
     check_duplicates,
     check_labels,
@@ -29,7 +31,7 @@ from .labels import (
     merge,
     real,
 )
-from .readers import Column, Triples, frame_triples, is_frame, read_file, triples
+from .readers import Column, Triples, frame_triples, is_frame, naming, read_file, triples
 
 Entries = tuple[IntArray, IntArray, FloatArray]
 """Row indices, column indices and values."""
@@ -142,8 +144,9 @@ class Observations:
                 f"rows, cols and values must be as long, got {len(rows)}, {len(cols)} and {len(values)}"
             )
         labels = (check_labels(row_labels, "row"), check_labels(col_labels, "column"))
-        extent = (_extent(rows, row_labels), _extent(cols, col_labels))
-        shape = extent if shape is None else (int(shape[0]), int(shape[1]))
+        if shape is None:
+            shape = _extent(rows, row_labels, "row"), _extent(cols, col_labels, "column")
+        shape = as_shape(shape)
         for axis, size, given in zip(("row", "column"), shape, (row_labels, col_labels), strict=True):
             if given is not None and len(given) != size:
                 raise DataError(f"{len(given)} {axis} labels for {size} {axis}s")
@@ -178,7 +181,9 @@ class Observations:
         duplicates: str = "error",
     ) -> Observations:
         """Read delimited text, Parquet, Matrix Market, .npy (dense) or .npz (scipy.sparse, or `save`)."""
-        return _from_any(read_file(Path(path), row, col, value), absent, duplicates)
+        source = as_path(path)
+        with naming(source):
+            return _from_any(read_file(source, row, col, value), absent, duplicates)
 
     @classmethod
     def from_chunks(
@@ -497,5 +502,9 @@ def _check_absent(absent: str | None) -> None:
         raise DataError(f"absent must be 'unobserved' or 'zero', got {absent!r}")
 
 
-def _extent(index: NDArray[Any], labels: Any) -> int:
-    return len(labels) if labels is not None else int(index.max(initial=-1)) + 1
+def _extent(index: NDArray[Any], labels: Any, axis: str) -> int:
+    if labels is not None:
+        return len(labels)
+    if len(index) and index.min() < 0:
+        raise DataError(f"{axis} indices must be >= 0, got {index.min()}; from_chunks takes labels")
+    return int(index.max(initial=-1)) + 1

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
+from .checks import is_integer
 from .errors import DataError
 
 FloatArray = NDArray[np.floating[Any]]
@@ -155,7 +156,7 @@ def _encode_integers(column: IntArray) -> Coded:
 
 def _encode_objects(column: list[Any], what: str) -> Coded:
     if not all(type(x) is str for x in column):
-        _refuse_nulls(sum(x is None or x != x for x in column), what)
+        _refuse_nulls(sum(map(_is_null, column)), what)
         if all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in column):
             with suppress(OverflowError):
                 return _encode_integers(np.array(column, dtype=np.int64))
@@ -164,6 +165,13 @@ def _encode_objects(column: list[Any], what: str) -> Coded:
     number = dict(zip(names, range(len(names)), strict=True))
     codes = np.fromiter(map(number.__getitem__, column), np.int32, len(column))
     return Coded(codes, np.array(names, dtype=str))
+
+
+def _is_null(x: Any) -> bool:
+    try:
+        return x is None or bool(x != x)
+    except TypeError:  # pandas.NA: nobody knows whether it is itself
+        return True
 
 
 def _refuse_nulls(count: int, what: str) -> None:
@@ -240,6 +248,17 @@ def indices(index: Any, axis: str) -> NDArray[Any]:
             f"{axis} indices must be integers, got {array.dtype}; from_frame and from_chunks take labels"
         )
     return np.ascontiguousarray(array, dtype=np.int32 if array.dtype == np.int32 else np.int64)
+
+
+def as_shape(shape: Any) -> tuple[int, int]:
+    """Return (I, J) as it was given, if it is a pair of integers."""
+    try:
+        rows, cols = shape
+    except (TypeError, ValueError):
+        rows = cols = None
+    if not is_integer(rows) or not is_integer(cols):
+        raise DataError(f"shape must be two integers (rows, columns), got {shape!r}")
+    return int(rows), int(cols)
 
 
 def check_shape(shape: Sequence[int], stored: int) -> None:

@@ -16,6 +16,7 @@ from .errors import DataError
 from .labels import LabelArray, find_labels
 from .models import FactorModel
 from .predict import Floats, Prediction
+from .readers import frame_triples, is_frame
 from .recommend import Policy, Recommendations, Seen, aligned, recommend
 from .record import Draws, Recorder, RunningMoments
 from .run import Plan
@@ -150,6 +151,9 @@ class Posterior:
 
         The higher its mean over entries that were held out, the better the model.
         """
+        if is_frame(test):  # in which a pair may come several times
+            rows, cols, values = frame_triples(test)
+            test = rows.labels[rows.codes], cols.labels[cols.codes], values
         if isinstance(test, tuple) and len(test) == 3:
             rows, cols, values = test
             return self.predict(rows, cols).log_density(values)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from .checks import is_integer
+from .checks import as_numbers, is_integer, is_number
 from .engines.threads import available_cores
 from .errors import DataError
 from .labels import LabelArray, frame, named
@@ -178,7 +178,7 @@ class Prediction:
 
     def log_density(self, values: ArrayLike) -> Floats:
         """Return log E[p(v | μ, φ)], the log predictive density of a value at each pair."""
-        values = np.asarray(values, np.float64)
+        values = as_numbers(values, "values")
         if values.shape != self.rows.shape:
             raise DataError(
                 f"one value a pair is needed: {len(self)} pairs, got values of shape {values.shape}"
@@ -202,7 +202,7 @@ class Prediction:
         return int(self._draws.phi.size)
 
     def _quantiles(self, probabilities: ArrayLike, fresh: bool) -> Floats:
-        p = np.atleast_1d(np.asarray(probabilities, np.float64))
+        p = np.atleast_1d(as_numbers(probabilities, "probabilities"))
         if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
             raise DataError(f"probabilities must lie between 0 and 1, got {probabilities!r}")
         out = np.empty((len(p), len(self)))
@@ -257,14 +257,14 @@ class Prediction:
         return np.maximum(mu, self._floor) if self._likelihood.nonnegative_mean else mu
 
     def _one_a_pair(self, value: ArrayLike) -> Floats:
-        array = np.asarray(value, np.float64)
+        array = as_numbers(value, "value")
         if array.shape not in ((), self.rows.shape):
             raise DataError(f"one value, or one a pair ({len(self)}) is needed, got shape {array.shape}")
         return np.ascontiguousarray(np.broadcast_to(array, self.rows.shape))
 
 
 def _ends(level: float) -> tuple[float, float]:
-    if not 0 < level < 1:
+    if not is_number(level) or not 0 < level < 1:
         raise DataError(f"level must be between 0 and 1, got {level!r}")
     return (1 - level) / 2, (1 + level) / 2
 

@@ -177,7 +177,7 @@ def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
             f"{path.name}: unknown kind of file {suffix!r}; allowed are {', '.join(ALLOWED)}, "
             f"and .gz of .mtx and of text"
         )
-    with _named(path):
+    with naming(path), _named(path):
         if suffix == ".parquet":
             return _read_parquet(path, row, col, value)
         if suffix == ".mtx":
@@ -187,6 +187,17 @@ def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
         if suffix == ".npz":
             return _read_npz(path)
         return _read_text(path, row, col, value)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in errors about its entries."""
+    try:
+        yield
+    except DataError as error:
+        if path.name in str(error):
+            raise
+        raise DataError(f"{path.name}: {error}") from None
 
 
 @contextmanager

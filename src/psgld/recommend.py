@@ -11,7 +11,7 @@ choice is the same. The chosen ones are then looked at again, in double precisio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -405,7 +405,7 @@ def _allowed(p: Any, filter: Any) -> NDArray[np.bool_]:
         filter = np.asarray(filter(named(p.col_labels, np.arange(size))))
         if filter.dtype != bool or filter.shape != (size,):
             raise DataError(f"filter must return {size} booleans, got {filter.dtype} of shape {filter.shape}")
-    given = np.asarray(filter)
+    given = np.asarray(list(filter) if isinstance(filter, Set) else filter)
     if given.dtype == bool:
         if given.shape != (size,):
             raise DataError(f"a filter of booleans needs one a column ({size}), got shape {given.shape}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from .chains import Work
-from .checks import is_number
+from .checks import as_path, is_number
 from .engines import Engine
 from .errors import DataError, SamplingError, in_bytes, warn
 from .posterior import describe
@@ -113,7 +113,7 @@ def check_options(store: Any, resume: Any, every: Any, dtype: Any) -> None:
         raise SamplingError(f"store_dtype must be one of {', '.join(STORE_DTYPES)}, got {dtype!r}")
     if store is None and (resume or dtype is not None):
         raise SamplingError("resume and store_dtype need a store: give store='run.zarr'")
-    if store is not None and Path(store).suffix != ".zarr":
+    if store is not None and as_path(store, "store").suffix != ".zarr":
         raise SamplingError(f"the name of a store must end in .zarr, got {str(store)!r}")
 
 
@@ -184,7 +184,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         **header["model"],
         # The number of strips may be left out, and be another with other ranks: what counts is told below.
         "sampler": {name: value for name, value in settings["sampler"].items() if name != "blocks"},
-        **{name: settings[name] for name in work.setup.describe()},
+        **{name: settings[name] for name in work.setup.describe() if name != "bytes_an_iteration"},
         "tune": settings["tune"],
         "thin": settings["thin"],
         "chains": len(keys),

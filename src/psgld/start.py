@@ -32,6 +32,10 @@ def update(
     from .samplers import SAMPLERS, as_sampler
     from .samplers.recorded import from_record
 
+    if taken := [name for name in ("model", "rank", "start") if name in more]:
+        raise ModelError(
+            f"update goes on with the posterior and its model, got {taken[0]}=…; leave it out, or call sample(V, …)"
+        )
     data = observations(V).meaning(posterior.seen and posterior.seen.absent)
     _check_grown(posterior, data)
     if more.get("sampler") is None:

@@ -97,7 +97,11 @@ def as_step_size(step_size: float | StepSize) -> StepSize:
 
 def tabulate(step_size: StepSize, t: int, n: int) -> Array:
     """Return the step sizes of iterations t … t + n - 1, checked."""
-    steps = np.asarray(step_size(np.arange(t, t + n, dtype=np.float64)), dtype=np.float64)
+    found = step_size(np.arange(t, t + n, dtype=np.float64))
+    try:
+        steps = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"the step size must give numbers, got {found!r}") from None
     if steps.ndim == 0:  # a function that gives the same for every t
         steps = np.full(n, float(steps))
     if steps.shape != (n,):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 
+from ..checks import as_path
 from ..errors import DataError
 from ..posterior import Posterior
 from . import npz, store
@@ -13,7 +13,7 @@ from . import npz, store
 
 def save(posterior: Posterior, path: str | PathLike[str]) -> None:
     """Write a posterior to `path`, all or nothing: a Zarr store if it ends in `.zarr`, else an `.npz` file."""
-    target = Path(path)
+    target = as_path(path)
     if target.suffix not in ("", ".npz", ".zarr"):
         raise DataError(f"a posterior is saved as .npz or .zarr, got {target}; export writes other formats")
     # What is saved here is no longer what a failing disk kept out of a store.
@@ -26,7 +26,7 @@ def load(path: str | PathLike[str]) -> Posterior:
 
     Of a run that goes on, or that was killed, it is the draws up to the last checkpoint, marked as interrupted.
     """
-    source = Path(path)
+    source = as_path(path)
     if source.is_dir():
         return store.load(source)
     if not source.is_file():

@@ -56,6 +56,11 @@ def load(source: Path) -> Posterior:
         raise DataError(f"{source} is not a psgld posterior, or is damaged: it is not an .npz file")
     try:
         arrays = read_arrays(source)
+        if "header" not in arrays:
+            names = ", ".join(sorted(arrays)[:5])
+            raise DataError(
+                f"{source} is not a psgld posterior: it holds {names}; psgld.observations reads data"
+            )
         header = json.loads(arrays.pop("header").tobytes())
         if header["psgld"] > _FORMAT:
             raise DataError(
