@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import psgld
+from psgld.interrupt import like_ctrl_c
 
 PATIENCE = 4.0  # seconds until `sample` is over; one is the aim, the rest is for busy machines
 pytestmark = pytest.mark.alone
@@ -52,8 +53,8 @@ sys.exit(psgld.cli.main(sys.argv[1:]))
 """
 
 
-def interrupt(script, *argv):
-    """Run a script, send SIGINT when it is ready; return (code, rest of stdout, stderr, seconds until "over").
+def interrupt(script, *argv, by=signal.SIGINT):
+    """Run a script, send a signal when it is ready; return (code, rest of stdout, stderr, seconds until "over").
 
     What comes after, a summary and the modules that it loads, takes as long as it does without an interrupt.
     """
@@ -62,7 +63,7 @@ def interrupt(script, *argv):
     try:
         assert process.stdout.readline().strip() == "ready", process.stderr.read()
         start = time.monotonic()  # the clock of the machine: the process reads the same
-        process.send_signal(signal.SIGINT)
+        process.send_signal(by)
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
@@ -93,13 +94,14 @@ def counts(tmp_path):
     return tmp_path / "V.npy"
 
 
-def fit(counts, run, tune):
+def fit(counts, run, tune, **by):
     options = ["--rank", 2, "--likelihood", "poisson", "--draws", 200_000, "--tune", tune, "--chains", 1]
-    return interrupt(FIT, "fit", counts, "-o", run, *options, "--thin", 50)
+    return interrupt(FIT, "fit", counts, "-o", run, *options, "--thin", 50, **by)
 
 
-def test_the_command_saves_and_returns_130(counts, tmp_path):
-    code, out, err, seconds = fit(counts, tmp_path / "run.npz", tune=0)
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_saves_and_returns_130(counts, tmp_path, by):
+    code, out, err, seconds = fit(counts, tmp_path / "run.npz", tune=0, by=by)
     assert code == 130 and seconds < PATIENCE
     assert err.count("\n") == 1 and err.startswith("psgld: interrupted: 1 chain(s) × ")
     post = psgld.load(tmp_path / "run.npz")
@@ -110,6 +112,32 @@ def test_the_command_during_burn_in(counts, tmp_path):
     code, out, err, seconds = fit(counts, tmp_path / "run.npz", tune=10**9)
     assert code == 130 and seconds < PATIENCE and out == ""
     assert err.count("\n") == 1 and "nothing was saved" in err and not (tmp_path / "run.npz").exists()
+
+
+def test_a_store_when_sigterm_comes_in_the_burn_in(counts, tmp_path):
+    pytest.importorskip("zarr")
+    code, _, err, _ = fit(counts, tmp_path / "run.zarr", tune=10**9, by=signal.SIGTERM)
+    assert code == 130 and err.count("\n") == 1 and "--resume goes on" in err
+    reached = r"no draws yet: its last checkpoint is at iteration [0-9,]+, of 1,000,000,000 of burn-in"
+    with pytest.raises(psgld.DataError, match=reached):
+        psgld.load(tmp_path / "run.zarr")
+
+
+def test_sigterm_is_left_to_those_who_handle_it():
+    def mine(number, frame):
+        pass
+
+    with like_ctrl_c():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)  # a second one does not insist
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    signal.signal(signal.SIGTERM, mine)
+    try:
+        with like_ctrl_c():
+            assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def test_the_old_handler_comes_back():

@@ -212,6 +212,7 @@ def test_a_file_of_data_is_no_posterior(tmp_path):
 
     sparse.save_npz(tmp_path / "s.npz", sparse.eye_array(3, format="csr"))
     with pytest.raises(
-        psgld.DataError, match=r"s\.npz is not a psgld posterior: it holds data, .*psgld\.observations"
+        psgld.DataError,
+        match=r"s\.npz is not a psgld posterior: it holds _is_array, data, .*psgld\.observations",
     ):
         psgld.load(tmp_path / "s.npz")

@@ -458,9 +458,46 @@ def test_command_line_when_the_disk_fails(counts, tmp_path, capsys, monkeypatch)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("psgld.record.saver.write_arrays", fail)
-    assert main(["fit", counts, "-o", str(tmp_path / "run.zarr"), *FIT, "--draws", "5"]) == 2
+    (tmp_path / "run.npz").write_text("of someone else")
+    command = ["fit", counts, "-o", str(tmp_path / "run.zarr"), *FIT, "--draws", "5", "--resume"]
+    assert main(command) == 2
     error = capsys.readouterr().err
-    assert "No space left on device" in error and "are lost" in error and error.count("\n") == 1
+    assert "No space left on device; all draws of the run are in" in error and error.count("\n") == 1
+    assert psgld.load(tmp_path / "run-2.npz").draws.phi.shape[1] == 5
+    assert (tmp_path / "run.npz").read_text() == "of someone else"
+    monkeypatch.setattr("psgld.storage.npz.write_arrays", fail)
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert "the draws are lost, those since its last checkpoint; mend that, then --resume" in error
+
+
+def test_command_line_when_the_store_is_deleted(counts, tmp_path, capsys, monkeypatch):
+    from psgld.record.saver import Saver
+
+    store, restore = tmp_path / "run.zarr", Saver.restore
+
+    def deleted(self, recorder):
+        shutil.rmtree(store, ignore_errors=True)
+        restore(self, recorder)
+
+    monkeypatch.setattr(Saver, "restore", deleted)
+    assert main(["fit", counts, "-o", str(store), *FIT, "--draws", "5"]) == 2
+    error = capsys.readouterr().err
+    assert "the store was deleted or moved" in error and "run.npz" in error and error.count("\n") == 1
+    assert psgld.load(tmp_path / "run.npz").draws.phi.shape[1] == 5 and not store.exists()
+
+
+def test_a_damaged_chunk_is_named(counts, tmp_path, capsys):
+    store = tmp_path / "run.zarr"
+    command = ["fit", counts, "-o", str(store), *FIT, "--draws", "5"]
+    assert main(command) == 0
+    chunk = next(file for file in sorted((store / "posterior" / "W" / "c").rglob("*")) if file.is_file())
+    chunk.write_bytes(chunk.read_bytes()[:-5])
+    name = chunk.relative_to(store).as_posix()
+    with pytest.raises(psgld.DataError, match=rf"run\.zarr is not a psgld store, or is damaged: {name}: "):
+        psgld.load(store)
+    assert main([*command[:-1], "7", "--resume"]) == 2
+    assert f"run.zarr is not a psgld store, or is damaged: {name}: " in capsys.readouterr().err
 
 
 def test_help(capsys):

@@ -1,9 +1,14 @@
-"""Ctrl-C during sampling: the first asks the chains to stop and keep what they have, a second one insists."""
+"""Ctrl-C during sampling: the first asks the chains to stop and keep what they have, a second one insists.
+
+SIGTERM, which batch systems send before they kill, ends a process at once, unless a command asks for `like_ctrl_c`.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import final
 
@@ -31,3 +36,22 @@ class Interrupt:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
+
+
+@contextmanager
+def like_ctrl_c(number: int = signal.SIGTERM) -> Iterator[None]:
+    """Take the first signal of that number for Ctrl-C, if nobody else handles it; those after it do not insist."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(number) != signal.SIG_DFL:
+        yield
+        return
+
+    def once(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(number, once)
+    try:
+        yield
+    finally:
+        signal.signal(number, signal.SIG_DFL)

@@ -12,6 +12,7 @@ from typing import Any
 from ..data import ABSENT, Observations, observations
 from ..engines import Engine
 from ..errors import DataError, PsgldWarning, SamplingError
+from ..interrupt import like_ctrl_c
 from ..labels import DUPLICATES
 from ..metrics import METRICS
 from ..models import LIKELIHOODS, FactorModel, guess
@@ -33,7 +34,7 @@ def add(commands: Any) -> None:
         description="Sample the posterior of V ≈ W H. FILE is delimited text (row, column, value; header or\n"
         "not), Parquet, Matrix Market, .npy (dense, NaN = unobserved), .npz (scipy.sparse), or a directory\n"
         "that `psgld shard` wrote.\n"
-        "Ctrl-C stops early and saves the draws made so far. A RUN.zarr is written while sampling,\n"
+        "Ctrl-C or SIGTERM stops early and saves the draws made so far. A RUN.zarr is written while sampling,\n"
         "and --resume goes on with it, whatever stopped it.",
         epilog="Example:\n  psgld fit ratings.csv -o run.npz --rank 32\n"
         "  psgld fit ratings.csv -o run.zarr --rank 32 --resume\n"
@@ -122,7 +123,8 @@ def run(args: Namespace) -> int:
     from ..engines.ranks import launched
 
     if args.engine == "threads" or (args.engine == "auto" and not launched()):
-        return _run(args, Threads(args.threads))
+        with like_ctrl_c():
+            return _run(args, Threads(args.threads))
     engine = MPI(args.threads)
     with engine.guard():
         args.quiet = args.quiet or engine.rank > 0
@@ -157,15 +159,30 @@ def _run(args: Namespace, engine: Engine) -> int:
         **store,
     )
     seconds = time.perf_counter() - start
-    if "unsaved" in posterior.settings:
-        raise DataError(
-            f"{posterior.settings['unsaved']}; the draws since its last checkpoint are lost; mend that, then --resume"
-        )
+    if engine.any("unsaved" in posterior.settings):
+        found = _rescue(args.output, posterior) if engine.rank == 0 else "see rank 0"
+        engine.agree(0.0)  # the other ranks wait for that
+        raise DataError(found)
     if engine.rank == 0:
         if not store:
             posterior.save(args.output)
         _report(args, posterior, seconds)
     return INTERRUPTED if posterior.interrupted else 0
+
+
+def _rescue(output: Path, posterior: Posterior) -> str:
+    """Save the draws of a store that could not be written to a file beside it; say what became of them."""
+    why = posterior.settings.get("unsaved", f"cannot write {output}")
+    names = (output.with_name(f"{output.stem}{end}.npz") for end in ("", *(f"-{n}" for n in range(2, 1000))))
+    file = next(name for name in names if not name.exists())
+    try:
+        posterior.save(file)
+        return f"{why}; all draws of the run are in {file}"
+    except DataError as error:
+        left = (
+            "those since its last checkpoint; mend that, then --resume" if output.is_dir() else "all of them"
+        )
+        return f"{why}; {error}; the draws are lost, {left}"
 
 
 def _sampler(args: Namespace) -> Sampler:

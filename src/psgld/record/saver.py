@@ -133,7 +133,10 @@ class Saver:
         number = recorder.number
         if self._engine is not None or number in self._stuck:
             return
-        rows = [row for name in FACTORS for row in self._full_chunks(recorder, name)]
+        try:
+            rows = [row for name in FACTORS for row in self._full_chunks(recorder, name)]
+        except _REFUSED:  # the store is gone, as the checkpoint will say
+            return
         if sum(values.nbytes for _, _, values in rows) >= _AHEAD:
             self._pending[number] = self._writer.submit(self._write_early, number, rows)
 

@@ -238,14 +238,35 @@ class Store:
             for file, _ in self._strips(path, chain, k, only):
                 self._require(file)
         place = (chain, slice(n)) if only is None else (chain, slice(n), only)
-        values = np.asarray(self._array(path)[place])
+        try:
+            values = np.asarray(self._array(path)[place])
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever Zarr says of a damaged chunk
+            raise damaged(self.path, f"{self._damaged_chunk(path, chain, n)}: {error}") from error
         return values.astype(np.float32) if values.dtype == np.float16 else values
+
+    def _damaged_chunk(self, path: str, chain: int, n: int) -> str:
+        """Return the first chunk of a chain's draws that cannot be read."""
+        several = self.lot(path)
+        for k in range(-(-n // several)):
+            for file, rows in self._strips(path, chain, k):
+                try:
+                    self._array(path)[(chain, slice(k * several, min(n, (k + 1) * several)), *rows)]
+                except Exception:
+                    return file.relative_to(self.path).as_posix()
+        return path
 
     def read_all(self, path: str) -> NDArray[Any]:
         """Return an array that is not made of draws."""
         if self._array(path).shape[0]:
             self._require(self.path / path / "c" / "0")
-        return np.asarray(self._array(path)[...])
+        try:
+            return np.asarray(self._array(path)[...])
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise damaged(self.path, f"{path}: {error}") from error
 
     def labels(self, dim: str) -> NDArray[Any] | None:
         """Return the labels of the rows or the columns."""

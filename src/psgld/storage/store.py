@@ -73,7 +73,7 @@ def _posterior(store: Store) -> Posterior:
         kept = [p.kept for p in points]
     n, chains = usable(kept)
     if n == 0:
-        raise DataError(f"{store.path} holds no draws yet: the run was stopped, or still is, in its burn-in")
+        raise DataError(f"{store.path} holds no draws yet: {_reached(points or [], settings)}")
     if points is not None:
         settings = settings | {
             "divergences": sum(points[c].divergences for c in chains),
@@ -94,6 +94,14 @@ def _posterior(store: Store) -> Posterior:
         _tracked(store, None if points is None else [points[c] for c in chains]),
         _seen(store),
     )
+
+
+def _reached(points: list[_Checkpoint], settings: dict[str, Any]) -> str:
+    """Say how far a run without draws had come when it was last written."""
+    at = max((p.iteration for p in points), default=0)
+    if not at:
+        return "its run has not come to its first checkpoint, which resuming it would start from"
+    return f"its last checkpoint is at iteration {at:,}, of {settings['tune']:,} of burn-in; its run can be resumed"
 
 
 def _checkpoint(store: Store, chain: int) -> _Checkpoint:
