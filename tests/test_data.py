@@ -408,3 +408,15 @@ def test_held_out_entries_are_given_in_labels():
     index = V.row_index(rows), V.col_index(cols)
     np.testing.assert_array_equal(np.array([[1.0, 2.0], [3.0, 4.0]])[index], values)
     assert set(rows.tolist()) <= {7, 9} and set(cols.tolist()) <= {"a", "b"}
+
+
+def test_labels_of_a_dense_matrix(tmp_path):
+    V = Observations.from_dense(np.eye(2), row_labels=["u", "v"], col_labels=[7, 5])
+    assert V.row_index(["v"]).tolist() == [1] and V.col_index([5, 7]).tolist() == [1, 0]
+    V.save(tmp_path / "V.npz")
+    again = Observations.from_file(tmp_path / "V.npz")
+    assert again.row_labels.tolist() == ["u", "v"] and again.col_labels.tolist() == [7, 5]
+    with pytest.raises(DataError, match="3 row labels for 2 rows"):
+        Observations.from_dense(np.eye(2), ["a", "b", "c"])
+    with pytest.raises(DataError, match="column labels must be distinct"):
+        Observations.from_dense(np.eye(2), None, ["a", "a"])

@@ -308,3 +308,51 @@ def test_without_sklearn():
     assert done.stderr.splitlines()[-1] == (
         "ImportError: psgld.BayesianMF needs scikit-learn >= 1.6: pip install 'psgld[sklearn]'"
     )
+
+
+def test_the_names_of_a_data_frame_are_labels():
+    X = counts(20, 6)
+    films = [f"film-{j}" for j in range(6)]
+    frame = pd.DataFrame(X, index=[f"user-{i}" for i in range(20)], columns=films)
+    fitted = BayesianNMF(2, **SHORT).fit(frame.iloc[:15])
+    post = fitted.posterior_
+    assert post.row_labels.tolist() == frame.index[:15].tolist() and post.col_labels.tolist() == films
+    assert post.recommend("user-3", n=1, exclude_seen=False).cols[0, 0].startswith("film-")
+    same = BayesianNMF(2, **SHORT).fit(X[:15]).posterior_
+    np.testing.assert_array_equal(post.W, same.W)
+    assert same.row_labels is None and same.col_labels is None
+    fitted.partial_fit(frame.iloc[15:])
+    assert fitted.posterior_.row_labels.tolist() == frame.index.tolist()
+    fitted.partial_fit(frame.iloc[:1])  # a new row with the name of an old one: rows go by their order
+    assert fitted.posterior_.row_labels is None and fitted.posterior_.shape == (21, 6)
+    assert fitted.posterior_.col_labels.tolist() == films
+
+
+@pytest.mark.parametrize(
+    ("index", "labels"),
+    [
+        (None, None),
+        ([3, 1, 2], [3, 1, 2]),
+        (["a", "b", "a"], None),
+        ([0.5, 1.5, 2.5], None),
+        (["a", None, "b"], None),
+        (pd.MultiIndex.from_product([["a"], [1, 2, 3]]), None),
+        (pd.date_range("2020-01-01", periods=3), None),
+    ],
+)
+def test_an_index_that_names_no_rows(index, labels):
+    frame = pd.DataFrame(counts(3, 5), index=index)
+    found = BayesianNMF(1, **SHORT).fit(frame).posterior_
+    assert (None if found.row_labels is None else found.row_labels.tolist()) == labels
+    assert found.col_labels is None  # 0, 1, 2, …
+
+
+def test_names_of_other_frames():
+    polars = pytest.importorskip("polars")
+    X = counts(8, 3)
+    assert BayesianNMF(1, **SHORT).fit(
+        polars.DataFrame(X, schema=["a", "b", "c"])
+    ).posterior_.col_labels.tolist() == [*"abc"]
+    sparse = pd.DataFrame.sparse.from_spmatrix(csr_array(X), index=list("stuvwxyz"), columns=list("abc"))
+    post = BayesianNMF(1, **SHORT).fit(sparse).posterior_
+    assert post.row_labels.tolist() == [*"stuvwxyz"] and post.col_labels.tolist() == [*"abc"]

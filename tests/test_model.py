@@ -80,6 +80,7 @@ def test_rank_is_a_sensible_integer(rank):
             {"likelihood": "gaussian", "row_prior": Normal(), "col_prior": Exponential()},
             "mix a non-negative and",
         ),
+        ({"likelihood": "gaussian", "bias": "yes"}, "bias must be True or False, got 'yes'"),
         ({"likelihood": "poisson", "bias": True}, "bias = True needs real-valued factors, got Poisson"),
         (
             {"likelihood": "gaussian", "row_prior": Exponential(), "bias": True},

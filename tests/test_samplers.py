@@ -251,3 +251,13 @@ def test_bytes_that_would_move():
     assert alone.settings["bytes_moved"] == draw("ld", poisson).settings["bytes_moved"] == 0
     hops = draw("dsgld", poisson, workers=4, exchange=7, dtype="float64")
     assert hops.settings["bytes_moved"] == 2 * 2 * (ROWS + COLS) * RANK * 8
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_dtype_is_known_by_any_of_its_names(name):
+    for given in (np.float64, np.dtype("float64"), "float64", "f8", float):
+        assert SAMPLERS[name](dtype=given) == SAMPLERS[name](dtype="float64")
+        assert SAMPLERS[name](dtype=given).dtype == "float64"
+    for bad in ("float16", np.int64, None, "numbers"):
+        with pytest.raises(psgld.ModelError, match='dtype must be "float32" or "float64"'):
+            SAMPLERS[name](dtype=bad)

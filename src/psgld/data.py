@@ -88,8 +88,11 @@ class Observations:
         return replace(self, absent=absent, absent_chosen=True)
 
     @classmethod
-    def from_dense(cls, X: Any) -> Observations:
-        """Take a 2-D array in which NaN (or the mask of a masked array) marks what was not observed."""
+    def from_dense(cls, X: Any, row_labels: Any = None, col_labels: Any = None) -> Observations:
+        """Take a 2-D array in which NaN (or the mask of a masked array) marks what was not observed.
+
+        The labels are the names of the rows and columns, in their order.
+        """
         if isinstance(X, np.ma.MaskedArray):
             X = np.where(np.ma.getmaskarray(X), np.nan, real(X.data, ndim=2))
         array = real(X, ndim=2)
@@ -102,7 +105,9 @@ class Observations:
             )
         stored = array.size - int(np.count_nonzero(np.isnan(array)))
         check_shape(array.shape, stored)
-        return cls((array.shape[0], array.shape[1]), array, None, stored)
+        shape = (array.shape[0], array.shape[1])
+        labels = _labels(shape, row_labels, col_labels)
+        return cls(shape, array, None, stored, row_labels=labels[0], col_labels=labels[1])
 
     @classmethod
     def from_sparse(cls, X: Any, absent: str | None = None, duplicates: str = "error") -> Observations:
@@ -143,13 +148,10 @@ class Observations:
             raise DataError(
                 f"rows, cols and values must be as long, got {len(rows)}, {len(cols)} and {len(values)}"
             )
-        labels = (check_labels(row_labels, "row"), check_labels(col_labels, "column"))
         if shape is None:
             shape = _extent(rows, row_labels, "row"), _extent(cols, col_labels, "column")
         shape = as_shape(shape)
-        for axis, size, given in zip(("row", "column"), shape, (row_labels, col_labels), strict=True):
-            if given is not None and len(given) != size:
-                raise DataError(f"{len(given)} {axis} labels for {size} {axis}s")
+        labels = _labels(shape, row_labels, col_labels)
         csr = canonical(rows, cols, values, shape, duplicates, labels)
         return cls(shape, None, csr, len(csr.values), absent or "unobserved", absent is not None, *labels)
 
@@ -480,7 +482,7 @@ def _restore(saved: Mapping[str, Any]) -> Observations:
     """Undo `Observations.save`, with all the checks: nobody knows who wrote the file."""
     labels: dict[str, Any] = {name: saved.get(name) for name in ("row_labels", "col_labels")}
     if "dense" in saved:
-        return replace(Observations.from_dense(saved["dense"]), **labels)
+        return Observations.from_dense(saved["dense"], **labels)
     rows = np.repeat(np.arange(saved["shape"][0]), np.diff(saved["indptr"]))
     entries = rows, saved["indices"], saved["values"]
     found = Observations.from_coo(*entries, saved["shape"], str(saved["absent"]), **labels)
@@ -500,6 +502,14 @@ def _chunk(chunk: Any, row: Column, col: Column, value: Column) -> Triples:
 def _check_absent(absent: str | None) -> None:
     if absent not in (None, *ABSENT):
         raise DataError(f"absent must be 'unobserved' or 'zero', got {absent!r}")
+
+
+def _labels(shape: tuple[int, int], row: Any, col: Any) -> tuple[LabelArray | None, LabelArray | None]:
+    """Check that there are as many labels as rows and columns, and that they are distinct."""
+    for axis, size, given in zip(("row", "column"), shape, (row, col), strict=True):
+        if given is not None and len(given) != size:
+            raise DataError(f"{len(given)} {axis} labels for {size} {axis}s")
+    return check_labels(row, "row"), check_labels(col, "column")
 
 
 def _extent(index: NDArray[Any], labels: Any, axis: str) -> int:

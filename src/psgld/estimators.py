@@ -26,6 +26,7 @@ from .engines import Threads
 from .engines.threads import available_cores
 from .errors import DataError, ModelError
 from .fold_in import Entries, Other, draw, point, reference
+from .labels import drop_if_plain
 from .models import Exponential, FactorModel, Gaussian, Normal, Tweedie
 from .posterior import Posterior
 from .predict import Floats, Prediction
@@ -64,8 +65,10 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw from the posterior of W and H given X, (rows, features), NaN = unobserved; y is ignored."""
+        names = _row_names(X)
         X = self._checked(X, reset=True)
-        posterior = sample(self._observations(X), self._model(), seed=self._seed(0), **self._settings())
+        data = self._observations(X, names)
+        posterior = sample(data, self._model(), seed=self._seed(0), **self._settings())
         self._finish(posterior, X, 0)
         return self
 
@@ -77,6 +80,7 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X)
+        names = _row_names(X)
         X = self._checked(X, reset=False)
         if self._model() != self.posterior_.model:
             raise ModelError(
@@ -89,7 +93,10 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         rows = vstack([self._rows, X], format="csr") if sparse else np.concatenate([self._rows, X])
         seed = self._seed(self._updates + 1)
         settings = self._settings()
-        posterior = self.posterior_.update(self._observations(rows), seed=seed, **settings)  # type: ignore[arg-type]
+        names = _together(self.posterior_.row_labels, names)
+        # Rows are matched by name, or by their order if some have no name of their own.
+        before = self.posterior_ if names is not None else replace(self.posterior_, row_labels=None)
+        posterior = before.update(self._observations(rows, names), seed=seed, **settings)  # type: ignore[arg-type]
         self._finish(posterior, rows, self._updates + 1)
         return self
 
@@ -198,10 +205,15 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         seen = ~np.isnan(coo.data)
         return csr_array((coo.data[seen], (coo.row[seen], coo.col[seen])), shape=X.shape)
 
-    def _observations(self, X: Any) -> Observations:
-        if issparse(X):
-            return Observations.from_sparse(X, self.absent, duplicates="sum")
-        return Observations.from_dense(X)
+    def _observations(self, X: Any, row_names: NDArray[Any] | None) -> Observations:
+        """Return the data, with the names of a data frame, if X was one."""
+        columns = getattr(self, "feature_names_in_", None)
+        names = (row_names, None if columns is None else _distinct(columns))
+        sparse = issparse(X)
+        if sparse:
+            coo = X.tocoo()
+            return Observations.from_coo(coo.row, coo.col, coo.data, X.shape, self.absent, "sum", *names)
+        return Observations.from_dense(X, *names)
 
     def _entries(self, X: Any) -> Entries:
         """Return the entries of new rows; rows without any are allowed."""
@@ -253,6 +265,25 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _row_names(X: Any) -> NDArray[Any] | None:
+    """Return the index of a pandas DataFrame, if it tells the rows apart by integers or strings."""
+    index = getattr(X, "index", None)
+    return None if index is None or callable(index) else _distinct(index)
+
+
+def _distinct(names: Any) -> NDArray[Any] | None:
+    """Return names if all are integers or all strings, and each another; None for others, and for 0, 1, 2, …."""
+    found: list[Any] = np.asarray(names).tolist()
+    if all(isinstance(name, str) for name in found) or all(map(is_integer, found)):
+        return drop_if_plain(np.array(found)) if len(set(found)) == len(found) else None
+    return None
+
+
+def _together(old: NDArray[Any] | None, new: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return the names of old and new rows, if all have one and each another."""
+    return None if old is None or new is None else _distinct([*old.tolist(), *new.tolist()])
 
 
 class BayesianNMF(_Factorisation):

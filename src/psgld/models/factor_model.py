@@ -64,16 +64,18 @@ class FactorModel:
         # With one prior given, the other is of its kind: W ≥ 0 with a real H is no model here.
         row = _like(col_prior, default) if row_prior is None else row_prior
         col = _like(row_prior, default) if col_prior is None else col_prior
-        _check_priors(member, row, col, bias)
+        if not isinstance(bias, bool | np.bool_):
+            raise ModelError(f"bias must be True or False, got {bias!r}")
+        _check_priors(member, row, col, bool(bias))
         rank = _check_rank(rank)
         for side, prior in (("row_prior", row), ("col_prior", col)):
-            _check_degrees(side, prior, rank + bool(bias))
+            _check_degrees(side, prior, rank + int(bias))
         values = {
             "rank": rank,
             "likelihood": member,
             "row_prior": row,
             "col_prior": col,
-            "bias": bias,
+            "bias": bool(bias),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -49,7 +49,7 @@ class Common(Protocol):
 
 def check(settings: Common) -> None:
     """Refuse step sizes, metrics and number formats that do not exist."""
-    check_dtype(settings.dtype)
+    check_dtype(settings)
     if settings.step_size is not None:
         as_step_size(settings.step_size)
     metric = settings.metric

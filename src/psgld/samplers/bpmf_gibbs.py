@@ -50,7 +50,7 @@ class BPMFGibbs:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        check_dtype(self.dtype)
+        check_dtype(self)
 
     def cycle(self, data: Observations) -> int:
         """Return 1: every iteration reads every entry."""

@@ -138,10 +138,16 @@ class Setup(ABC):
         return {}
 
 
-def check_dtype(dtype: object) -> None:
-    """Refuse numbers that the factors cannot be kept in."""
-    if dtype not in ("float32", "float64"):
-        raise ModelError(f'dtype must be "float32" or "float64", got {dtype!r}')
+def check_dtype(settings: Any) -> None:
+    """Keep the name of the numbers that the factors are kept in (np.float64 is "float64"); refuse others."""
+    given = settings.dtype
+    try:
+        name = None if given is None else np.dtype(given).name
+    except TypeError:
+        name = None
+    if name not in ("float32", "float64"):
+        raise ModelError(f'dtype must be "float32" or "float64", got {given!r}')
+    object.__setattr__(settings, "dtype", name)  # settings are frozen
 
 
 def scale_of(data: Observations, model: FactorModel) -> tuple[float, Moments, Hyper]:

@@ -56,7 +56,7 @@ class Gibbs:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        check_dtype(self.dtype)
+        check_dtype(self)
 
     def cycle(self, data: Observations) -> int:
         """Return 1: a sweep reads every entry."""
