@@ -420,3 +420,16 @@ def test_labels_of_a_dense_matrix(tmp_path):
         Observations.from_dense(np.eye(2), ["a", "b", "c"])
     with pytest.raises(DataError, match="column labels must be distinct"):
         Observations.from_dense(np.eye(2), None, ["a", "a"])
+
+
+def test_a_shape_that_does_not_fit_in_memory():
+    code = """if True:
+        import resource, psgld
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+        try:
+            psgld.Observations.from_coo([0, 5], [0, 3], [1.0, 2.0], shape=(2**31 - 1, 2**31 - 1))
+        except psgld.DataError as error:
+            print(error)
+        """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("not enough memory for 2 entries of a 2,147,483,647 × 2,147,483,647 matrix")

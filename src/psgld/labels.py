@@ -221,7 +221,13 @@ def canonical(
     if rows.dtype != cols.dtype:
         rows, cols = rows.astype(np.int64), cols.astype(np.int64)
     policy = DUPLICATES.index(duplicates)
-    indptr, indices, merged, n_twice, i, j = _core.canonical_csr(rows, cols, values, *shape, policy)
+    try:
+        indptr, indices, merged, n_twice, i, j = _core.canonical_csr(rows, cols, values, *shape, policy)
+    except MemoryError:
+        raise DataError(
+            f"not enough memory for {len(values):,} entries of a {shape[0]:,} × {shape[1]:,} matrix; is that so? "
+            "rows and columns without entries take room, too, and labels (from_chunks) leave them out"
+        ) from None
     if n_twice and duplicates == "error":
         raise DataError(
             f"{n_twice} duplicate(s), for example at {_pair(names, i, j)}; "
