@@ -12,6 +12,7 @@ from psgld import _core, readers
 from psgld.data import Observations, observations
 from psgld.errors import DataError, PsgldWarning
 from psgld.market import read_market
+from psgld.shards import shard
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 USERS, ITEMS, VALUES = [7, 7, 12, 9000], [3, 1, 3, 2], [5.0, 3.5, 4.0, 1.0]
@@ -416,3 +417,5 @@ def test_errors_about_the_entries_name_the_file(tmp_path):
     ):
         with pytest.raises(DataError, match=rf"^{name}: {words}"):
             observations(tmp_path / name)
+        with pytest.raises(DataError, match=rf"^{name}: {words}"):
+            shard(tmp_path / name, tmp_path / "shards", 1)

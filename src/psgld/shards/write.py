@@ -11,6 +11,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -25,7 +26,7 @@ from ..data import ABSENT
 from ..errors import DataError, ModelError
 from ..labels import Csr, LabelArray, canonical, check_duplicates, check_shape
 from ..partition import balanced
-from ..readers import Column
+from ..readers import Column, naming
 from .ahead import ahead
 from .read import Shards
 from .sides import Dealer, Side
@@ -81,13 +82,14 @@ def shard(
     local = isinstance(path, str | PathLike) and "://" not in str(path)
     folder = tempfile.mkdtemp(prefix="psgld-", dir=Path(str(path)).parent if local else None)
     try:
-        rows, cols, batches = open_stream(source, columns, shape)
-        spool = Spool(Path(folder) / "entries")
-        try:
-            gathered = _gather(rows, cols, batches, spool, Dealer(blocks, seed))
-            _write(target, gathered, spool, blocks, seed, absent, duplicates)
-        finally:
-            spool.close()
+        with naming(Path(source)) if isinstance(source, str | PathLike) else nullcontext():
+            rows, cols, batches = open_stream(source, columns, shape)
+            spool = Spool(Path(folder) / "entries")
+            try:
+                gathered = _gather(rows, cols, batches, spool, Dealer(blocks, seed))
+                _write(target, gathered, spool, blocks, seed, absent, duplicates)
+            finally:
+                spool.close()
     except BaseException:
         if local:
             shutil.rmtree(str(path), ignore_errors=True)  # half of the shards are of no use
