@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,9 +27,10 @@ _LIST = f"import sys, psgld; print(*(m for m in {_OPTIONAL} if m in sys.modules)
 
 
 def _printed(code: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    # With the bytecode that any installation has, even where an environment forbids to write it.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=env)
+    return done.stdout.strip()
 
 
 def _seconds(module: str) -> float:
