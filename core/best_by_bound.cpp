@@ -161,21 +161,7 @@ int64_t best_by_bound(Pool& pool, const Draws<T>& d, Index rows, double threshol
     const int64_t size = std::max(kScreenRows, kWholeBytes / (d.draws * (2 * d.components + 12)));
     for (int64_t r = 0; r < static_cast<int64_t>(rows.size()); r += size) {
       const Index part = rows.subspan(r, std::min<size_t>(size, rows.size() - r));
-      const ScoreTile<float> block{d.draws,
-                                   d.rows,
-                                   d.columns,
-                                   d.components,
-                                   d.w,
-                                   d.h,
-                                   d.row_bias,
-                                   d.col_bias,
-                                   d.offset,
-                                   part.data(),
-                                   static_cast<int>(part.size()),
-                                   0,
-                                   0,
-                                   ScoreKind::bound,
-                                   static_cast<float>(threshold)};
+      const ScoreTile<float> block = score_tile(d, part, 0, 0, ScoreKind::bound, threshold);
       const Asked asked{start + r, seen, allowed, n};
       const int64_t again = Screen(pool, *k, block, asked).choose(out + r * n);
       looked += again >= 0 ? again : choose_plainly(pool, d, part, threshold, asked, out + r * n);

@@ -223,21 +223,8 @@ void scores(Pool& pool, const Draws<T>& d, Index rows, ScoreKind kind, double th
   for_each(pool, down * across, [&](int64_t tile) {
     const int64_t r = tile / across * number / down, c = tile % across * kScoreColumns;
     const int64_t end = (tile / across + 1) * number / down;
-    ScoreTile<T> t{d.draws,
-                   d.rows,
-                   d.columns,
-                   d.components,
-                   d.w,
-                   d.h,
-                   d.row_bias,
-                   d.col_bias,
-                   d.offset,
-                   rows.data() + r,
-                   static_cast<int>(end - r),
-                   c,
-                   static_cast<int>(std::min(kScoreColumns, d.columns - c)),
-                   kind,
-                   static_cast<T>(threshold)};
+    const ScoreTile<T> t =
+        score_tile(d, rows.subspan(r, end - r), c, std::min(kScoreColumns, d.columns - c), kind, threshold);
     kernels<T>().scores(t, mean + r * d.columns + c, second ? second + r * d.columns + c : nullptr);
   });
 }

@@ -50,6 +50,27 @@ void quantiles(Pool&, const Draws<T>&, Index rows, Index columns, const Observat
 template <class T>
 void share_above(Pool&, const Draws<T>&, Index rows, Index columns, const double* threshold, double* out);
 
+// Some rows, and n columns from the first on, to be scored.
+template <class T>
+ScoreTile<T> score_tile(const Draws<T>& d, Index rows, int64_t first, int64_t n, ScoreKind kind,
+                        double threshold) {
+  return {d.draws,
+          d.rows,
+          d.columns,
+          d.components,
+          d.w,
+          d.h,
+          d.row_bias,
+          d.col_bias,
+          d.offset,
+          rows.data(),
+          static_cast<int>(rows.size()),
+          first,
+          static_cast<int>(n),
+          kind,
+          static_cast<T>(threshold)};
+}
+
 // All columns for some rows, rows x columns: mean of mu, and by `kind` its sd or the share above a threshold;
 // or, without a second result, mean + threshold sd.
 template <class T>
