@@ -177,7 +177,7 @@ def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
             f"{path.name}: unknown kind of file {suffix!r}; allowed are {', '.join(ALLOWED)}, "
             f"and .gz of .mtx and of text"
         )
-    with naming(path), _named(path):
+    with _reading(path):
         if suffix == ".parquet":
             return _read_parquet(path, row, col, value)
         if suffix == ".mtx":
@@ -201,10 +201,11 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Name the file in whatever is said of it while it is read."""
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file in whatever is said of it while it is read, by us and by others."""
     try:
-        yield
+        with naming(path):
+            yield
     except DataError:
         raise
     except UnicodeDecodeError as error:
@@ -236,7 +237,7 @@ def _open_parquet(path: Path) -> Any:
 
 def read_parquet_labels(path: Path, choose: Callable[[list[str]], tuple[int, int]]) -> list[NDArray[Any]]:
     """Read two columns of labels, of which `choose` tells the positions from the names of all columns."""
-    with _named(path), _open_parquet(path) as file:
+    with _reading(path), _open_parquet(path) as file:
         names = file.schema_arrow.names
         table = file.read()
         read = [(names[at], *_column(table, at)) for at in choose(names)]
