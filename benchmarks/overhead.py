@@ -63,7 +63,7 @@ def run(settings: Settings) -> Iterator[Row]:
             "draws": _recycled(timed(partial(_full, *work, threads, True)), memory),
             "memory": _recycled(timed(partial(_touch, memory)), memory),
         }
-        best = in_turns(cases, settings.choose(9, 1))
+        best = in_turns(cases, settings.choose(15, 1))
         ratio = {name: seconds / best["bare"] for name, seconds in best.items()}
         name = f"overhead, {threads} thread(s): "
         yield Row(f"{name}traces, bar / bare loop", ratio["traces"], 1.05, note=f"bare {best['bare']:.3f} s")

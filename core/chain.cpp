@@ -6,12 +6,16 @@
 #include <numeric>
 #include <utility>
 
+#include "grouped.hpp"
 #include "stream.hpp"
 
 namespace psgld {
 
 // Bytes of a strip that is still in the cache when it has been updated.
 static constexpr size_t kInCache = 1 << 17;
+
+// Sums over a factor: of x, x^2 and count x^2; at a mark, of x and x^2.
+static constexpr int kAllSums = 3, kMarkSums = 2;
 
 // Runs of entries whose log kernels are added up first.
 template <class T>
@@ -38,7 +42,8 @@ Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelih
       squares_(grid.chunk_slots),
       remaining_(grid.strips),
       slot_(grid.strips),
-      strip_sums_((grid.outer.rows.size() + grid.inner.rows.size()) * 3 * components) {
+      strip_sums_((grid.outer.rows.size() + grid.inner.rows.size()) * kAllSums * components),
+      group_sums_(2 * kGroups * kAllSums * components) {
   auto prepare = [&](Factor<T>& factor, const Side<T>& side, uint32_t tag, int stride) {
     factor.x = Aligned<T>(side.positions * stride);
     factor.stride = stride;
@@ -139,8 +144,8 @@ void Chain<T>::work(const Iteration& now, size_t number, Worker& worker) {
   for (int q = 0; q < chunk.of; ++q) partials[q] = set + q * partial_size_;
   kernels<T>().inner_rows(likelihood, now.pass, now.inner, columns, partials, chunk.of, worker.scratch);
   if (now.sums) {
-    take_sums(grid.outer, outer, b);
-    take_sums(grid.inner, inner, c);
+    take_sums(grid.outer, outer, b, now.sums);
+    take_sums(grid.inner, inner, c, now.sums);
   }
   if (chunk.of > 1) {
     slot_[b].store(-1, std::memory_order_relaxed);
@@ -217,10 +222,17 @@ void Chain<T>::advance(Pool& pool, const Stretch& s, Range strips, const Marks<T
   std::vector<double> totals(marks ? kernel_runs(marks->watched) : 0);
   if (marks)
     for (int64_t after : marks->after) marked[after - 1] = true;
+  auto wanted = [&](size_t q) {
+    if (!sums) return 0;
+    return q + 1 == s.parts.size() ? kAllSums : marked[q] ? kMarkSums : 0;
+  };
   size_t mark = 0;
   const int threads = pool.size();
   const Look look{[&](int id) {
-                    if (!sums) share_sums(id, threads);
+                    if (sums)
+                      share_groups(id, threads, s.parts[marks->after[mark] - 1], kMarkSums);
+                    else
+                      share_sums(id, threads, kMarkSums);
                     share_kernel(id, threads, marks->watched, totals);
                     for (int which : {0, 1})
                       if (T* out = marks->room[which])
@@ -228,7 +240,8 @@ void Chain<T>::advance(Pool& pool, const Stretch& s, Range strips, const Marks<T
                                      out + mark * side(which).size() * marks->width, marks->width);
                   },
                   [&] {
-                    add_up_sums(marks->sums + mark * 6 * components);
+                    if (!sums) share_groups(0, 1, 0, kMarkSums);
+                    add_up_groups(marks->sums + mark * 2 * kMarkSums * components, kMarkSums);
                     marks->kernel[mark++] = std::accumulate(totals.begin(), totals.end(), 0.0);
                   }};
   changed();
@@ -240,7 +253,7 @@ void Chain<T>::advance(Pool& pool, const Stretch& s, Range strips, const Marks<T
                          rule(outer, s.t + q, s.steps[q], s.scales[q]),
                          rule(inner, s.t + q, s.steps[q], s.scales[q]),
                          s.draws.empty() ? nullptr : s.draws.data() + q * grid.widest(),
-                         sums && (marked[q] || q + 1 == s.parts.size()),
+                         wanted(q),
                          marked[q] != 0};
       },
       look);
@@ -296,8 +309,10 @@ double Chain<T>::strip_squares(int strip) const {
 
 template <class T>
 double Chain<T>::squares() const {
-  double total = 0;
-  for (int b = 0; b < grid.strips; ++b) total += strip_squares(b);
+  std::vector<double> strips(grid.strips);
+  for (int b = 0; b < grid.strips; ++b) strips[b] = strip_squares(b);
+  double total;
+  add_grouped(strips.data(), strips.size(), 1, &total);
   return total;
 }
 
@@ -311,55 +326,72 @@ double Chain<T>::fresh_squares(Pool& pool) {
 }
 
 template <class T>
-void Chain<T>::strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const {
+void Chain<T>::strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out,
+                          int quantities) const {
   const size_t first = side.first[strip];
   kernels<T>().column_sums(factor.x.data() + first * factor.stride, side.counts.data() + first,
                            side.rows[strip], factor.stride, components, out, out + components,
-                           out + 2 * components);
+                           quantities == kAllSums ? out + 2 * components : nullptr);
 }
 
 template <class T>
-void Chain<T>::take_sums(const Side<T>& side, const Factor<T>& factor, int strip) {
+void Chain<T>::take_sums(const Side<T>& side, const Factor<T>& factor, int strip, int quantities) {
   const size_t place = strip + (&factor == &outer ? 0 : grid.outer.rows.size());
-  strip_sums(side, factor, strip, &strip_sums_[place * 3 * components]);
+  strip_sums(side, factor, strip, &strip_sums_[place * kAllSums * components], quantities);
 }
 
 template <class T>
 void Chain<T>::sums(Pool& pool, double* out) {
-  if (!summed_) pool.run([&](int id) { share_sums(id, pool.size()); });
+  if (!summed_) pool.run([&](int id) { share_sums(id, pool.size(), kAllSums); });
   summed_ = true;
-  add_up_sums(out);
+  share_groups(0, 1, 0, kAllSums);
+  add_up_groups(out, kAllSums);
 }
 
 template <class T>
-void Chain<T>::share_sums(int id, int n) {
+void Chain<T>::share_sums(int id, int n, int quantities) {
   const size_t b = grid.outer.rows.size(), c = grid.inner.rows.size();
-  for (size_t s = b * id / n; s < b * (id + 1) / n; ++s) take_sums(grid.outer, outer, static_cast<int>(s));
-  for (size_t s = c * id / n; s < c * (id + 1) / n; ++s) take_sums(grid.inner, inner, static_cast<int>(s));
+  for (size_t s = b * id / n; s < b * (id + 1) / n; ++s)
+    take_sums(grid.outer, outer, static_cast<int>(s), quantities);
+  for (size_t s = c * id / n; s < c * (id + 1) / n; ++s)
+    take_sums(grid.inner, inner, static_cast<int>(s), quantities);
 }
 
+// A thread has just had the outer strips of its share, and the inner strips that met them in this part.
 template <class T>
-void Chain<T>::add_up_sums(double* out) const {
-  const size_t width = 3 * static_cast<size_t>(components);
+void Chain<T>::share_groups(int id, int n, int part, int quantities) {
   const size_t strips[] = {grid.outer.rows.size(), grid.inner.rows.size()};
-  std::fill_n(out, 2 * width, 0.0);
-  for (size_t s = 0; s < strips[0] + strips[1]; ++s) {
-    double* total = out + (s < strips[0] ? outer : inner).tag * width;
-    for (size_t k = 0; k < width; ++k) total[k] += strip_sums_[s * width + k];
+  const size_t stride = kAllSums * static_cast<size_t>(components), width = quantities * components;
+  const size_t shift[] = {0, grid.inner_strip(0, part) * kGroups / strips[1]};
+  for (int inner : {0, 1}) {
+    const double* table = &strip_sums_[inner * strips[0] * stride];
+    for (size_t j = kGroups * id / n; j < kGroups * (id + 1) / n; ++j) {
+      const size_t group = (j + shift[inner]) % kGroups;
+      add_group(table, strips[inner], stride, width, group, &group_sums_[(inner * kGroups + group) * stride]);
+    }
   }
 }
 
 template <class T>
+void Chain<T>::add_up_groups(double* out, int quantities) const {
+  const size_t stride = kAllSums * static_cast<size_t>(components), width = quantities * components;
+  for (const Factor<T>* f : {&outer, &inner})
+    add_groups(&group_sums_[(f == &outer ? 0 : kGroups) * stride], stride, width, out + f->tag * width);
+}
+
+template <class T>
 void Chain<T>::share_kernel(int id, int n, const Watched<T>& watched, std::span<double> totals) const {
-  constexpr size_t run = kKernelRun;
+  constexpr size_t run = kKernelRun, several = 8;
   const Factor<T>&w = factor(0), &h = factor(1);
-  T mu[run];
-  for (size_t q = id; q < totals.size(); q += n) {
-    const size_t first = q * run, size = std::min(run, watched.values.size() - first);
+  T mu[several * run];
+  const size_t end = totals.size() * (id + 1) / n;
+  for (size_t q = totals.size() * id / n; q < end; q += several) {
+    const size_t first = q * run, last = std::min(std::min(q + several, end) * run, watched.values.size());
     kernels<T>().dots(w.x.data(), w.stride, h.x.data(), h.stride, components, watched.rows.data() + first,
-                      watched.columns.data() + first, static_cast<int64_t>(size), mu);
-    totals[q] =
-        kernels<T>().log_kernel(likelihood, watched.values.data() + first, mu, static_cast<int64_t>(size));
+                      watched.columns.data() + first, static_cast<int64_t>(last - first), mu);
+    for (size_t at = first; at < last; at += run)
+      totals[at / run] = kernels<T>().log_kernel(likelihood, watched.values.data() + at, mu + at - first,
+                                                 static_cast<int64_t>(std::min(run, last - at)));
   }
 }
 

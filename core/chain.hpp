@@ -33,15 +33,17 @@ struct Stretch {
   std::span<const int32_t> draws = {};
 };
 
-// Entries at which a chain is watched: places in W and in H, and values.
+// Entries at which a chain is watched: places in W and in H, and values. In the order of the outer places,
+// threads find most of what they read in their own caches.
 template <class T>
 struct Watched {
   std::span<const int64_t> rows, columns;
   std::span<const T> values;
 };
 
-// What is taken down after some of the iterations of a stretch: the sums (2; 3; components) as of `sums`,
-// the log kernel at entries, and the first `width` components of W and H where there is room for them.
+// What is taken down after some of the iterations of a stretch: the sums (2; x, x^2; components) as of
+// `sums`, the log kernel at entries, and the first `width` components of W and H where there is room for
+// them.
 template <class T>
 struct Marks {
   std::span<const int64_t> after;
@@ -102,8 +104,9 @@ class Chain {
   // The same at the present state: a pass over V that leaves what `accumulate` added up alone.
   double fresh_squares(Pool& pool);
 
-  // Column sums of x, x^2 and count x^2 of a strip: (3, components).
-  void strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const;
+  // Column sums of the first `quantities` of x, x^2 and count x^2 of a strip: (quantities, components).
+  void strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out,
+                  int quantities = 3) const;
 
   // The column sums of both factors, added up strip by strip: (2; x, x^2, count x^2; components), W first.
   void sums(Pool& pool, double* out);
@@ -140,7 +143,7 @@ class Chain {
     Pass pass;
     Rule<T> outer, inner;
     const int32_t* draws = nullptr;  // from each chunk of the part; null: all entries
-    bool sums = false;               // take those of a strip while it is in the cache
+    int sums = 0;                    // so many of each strip are taken while it is in the cache
     bool mark = false;
   };
   struct Worker;
@@ -156,14 +159,17 @@ class Chain {
   void run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration,
            const Look& look = {});
   void work(const Iteration& now, size_t number, Worker& worker);
-  void take_sums(const Side<T>& side, const Factor<T>& factor, int strip);
+  void take_sums(const Side<T>& side, const Factor<T>& factor, int strip, int quantities);
 
   // The id-th of n shares of what several threads do together.
-  void share_sums(int id, int n);
+  void share_sums(int id, int n, int quantities);
   void share_kernel(int id, int n, const Watched<T>& watched, std::span<double> totals) const;
   void share_gather(int id, int n, int which, const Aligned<T>& from, T* out, size_t width) const;
 
-  void add_up_sums(double* out) const;
+  // The sums that were taken, of a share of the groups of strips; then those of all groups, (2, quantities,
+  // components).
+  void share_groups(int id, int n, int part, int quantities);
+  void add_up_groups(double* out, int quantities) const;
 
   std::vector<double> saved_squares_;
   std::vector<double> squares_;              // of each chunk of each block
@@ -175,6 +181,7 @@ class Chain {
   std::mutex free_mutex_;
   size_t partial_size_ = 0;
   std::vector<double> strip_sums_;  // of the outer strips, then of the inner ones
+  std::vector<double> group_sums_;  // the same of groups of strips
   bool summed_ = false;             // whether they are those of the present state
 };
 

@@ -256,28 +256,35 @@ void column_sums(const T* x, const T* counts, int64_t rows, int stride, int comp
   // Rows are summed in the precision of the factors over short runs, in double over the runs; four sums side
   // by side hide the latency of an addition.
   constexpr int L = kLanes<T>, run = 64, lanes = 4;
-  for (int k = 0; k < components; ++k) sum[k] = squares[k] = weighted[k] = 0;
-  for (int64_t r = 0; r < rows; r += run)
-    for (int k = 0; k < stride; k += L) {
-      Vec<T> s[lanes] = {}, s2[lanes] = {}, sw[lanes] = {};
-      const int n = static_cast<int>(rows - r < run ? rows - r : run);
-      auto add = [&](int i, int lane) {
-        const Vec<T> w = load_unaligned(x + (r + i) * stride + k), w2 = w * w;
-        s[lane] += w;
-        s2[lane] += w2;
-        sw[lane] += counts[r + i] * w2;
-      };
-      int i = 0;
-      for (; i + lanes <= n; i += lanes)
+  auto add_up = [&](auto with_weights) {
+    for (int64_t r = 0; r < rows; r += run)
+      for (int k = 0; k < stride; k += L) {
+        Vec<T> s[lanes] = {}, s2[lanes] = {}, sw[lanes] = {};
+        const int n = static_cast<int>(rows - r < run ? rows - r : run);
+        auto add = [&](int i, int lane) {
+          const Vec<T> w = load_unaligned(x + (r + i) * stride + k);
+          s[lane] += w;
+          s2[lane] += w * w;  // rounded once where the processor can, with or without the line below
+          if constexpr (with_weights) sw[lane] += (counts[r + i] * w) * w;
+        };
+        int i = 0;
+        for (; i + lanes <= n; i += lanes)
 #pragma GCC unroll 4
-        for (int lane = 0; lane < lanes; ++lane) add(i + lane, lane);
-      for (; i < n; ++i) add(i, 0);
-      const Vec<T> t = (s[0] + s[1]) + (s[2] + s[3]), t2 = (s2[0] + s2[1]) + (s2[2] + s2[3]),
-                   tw = (sw[0] + sw[1]) + (sw[2] + sw[3]);
-      add_lanes<T>(t, sum + k, components - k);
-      add_lanes<T>(t2, squares + k, components - k);
-      add_lanes<T>(tw, weighted + k, components - k);
-    }
+          for (int lane = 0; lane < lanes; ++lane) add(i + lane, lane);
+        for (; i < n; ++i) add(i, 0);
+        auto put = [&](const Vec<T>* v, double* to) {
+          add_lanes<T>((v[0] + v[1]) + (v[2] + v[3]), to + k, components - k);
+        };
+        put(s, sum);
+        put(s2, squares);
+        if constexpr (with_weights) put(sw, weighted);
+      }
+  };
+  std::fill_n(sum, components, 0.0);
+  std::fill_n(squares, components, 0.0);
+  if (!weighted) return add_up(std::false_type{});
+  std::fill_n(weighted, components, 0.0);
+  add_up(std::true_type{});
 }
 
 #define PSGLD_STRING(x) #x

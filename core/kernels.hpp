@@ -16,7 +16,7 @@ constexpr int kRowRun = 4;          // this many rows of some fours of component
 constexpr int kPanelRows = 32;      // blocks are worked through in panels of this many rows,
 constexpr int kPanelColumns = 128;  // dense ones of this size: their scores stay in the first cache
 constexpr int kBatch = 64;          // sparse entries worked on together
-constexpr int kKernelRun = 128;     // log likelihoods summed by themselves, whoever does it
+constexpr int kKernelRun = 32;      // log likelihoods summed by themselves, whoever does it
 constexpr int kTilePairs = 16;      // pairs whose draws are sorted side by side
 constexpr int kLookColumns = 16;    // columns of a row that are looked at together
 constexpr int kWholeRows = 48;      // rows that are made whole numbers together
@@ -178,7 +178,7 @@ struct Kernels {
   void (*dots)(const T* x, int64_t x_stride, const T* y, int64_t y_stride, int components, const int64_t* i,
                const int64_t* j, int64_t n, T* out);
   double (*log_kernel)(const Likelihood<T>&, const T* v, const T* mu, int64_t n);
-  // Column sums of x, of x^2, and of x^2 weighted by the counts.
+  // Column sums of x, of x^2, and of x^2 weighted by the counts, unless `weighted` is null.
   void (*column_sums)(const T* x, const T* counts, int64_t rows, int stride, int components, double* sum,
                       double* squares, double* weighted);
   // The mean of mu over the draws, and its sd or the share above the threshold: rows `columns` apart.

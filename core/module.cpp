@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "chain.hpp"
+#include "grouped.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -291,7 +292,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                            static_cast<int>(out.shape(2)) <= c.components && out.shape(2) == W.shape(2),
                        "wrong shape");
              }
-             auto sums = make_array<double>({n, 2, 3, static_cast<size_t>(c.components)});
+             auto sums = make_array<double>({n, 2, 2, static_cast<size_t>(c.components)});
              auto kernel = make_array<double>({n});
              Marks<T> taken{span(marks), watched(rows, columns, v), sums.data(), kernel.data()};
              if (W.shape(0) > 0) taken.room[0] = W.data(), taken.room[1] = H.data(), taken.width = W.shape(2);
@@ -457,11 +458,9 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
 NB_MODULE(_core, m) {
   m.doc() = "Compiled core of psgld: blocks, kernels, the loop over iterations.";
   m.attr("instruction_set") = instruction_set();
-  m.def("add_rows", [](InMatrix<double> x) {  // from the first to the last, one by one
-    const size_t width = x.shape(1);
-    auto out = make_array<double>({width});
-    for (size_t r = 0; r < x.shape(0); ++r)
-      for (size_t k = 0; k < width; ++k) out.data()[k] += x.data()[r * width + k];
+  m.def("add_rows", [](InMatrix<double> x) {  // as the sums over strips are
+    auto out = make_array<double>({x.shape(1)});
+    add_grouped(x.data(), x.shape(0), x.shape(1), out.data());
     return out;
   });
   nb::class_<Pool>(m, "Pool").def(nb::init<int>()).def_prop_ro("size", &Pool::size);

@@ -12,6 +12,7 @@ from psgld.run import Passing, Plan, run
 V = np.random.default_rng(0).poisson(4.0, size=(30, 20)).astype(float)
 SPARSE = np.where(np.random.default_rng(1).random(V.shape) < 0.3, V, np.nan)
 REAL = V - 4.0
+FIXED = psgld.FactorModel(3, "poisson", psgld.Exponential(1.0), psgld.Exponential(1.0))
 
 
 def jump(t):
@@ -21,7 +22,8 @@ def jump(t):
 
 CASES = {
     "defaults": dict(V=V, model=psgld.FactorModel(3, "poisson")),
-    "fixed": dict(V=V, model=psgld.FactorModel(3, "poisson", psgld.Exponential(1.0), psgld.Exponential(1.0))),
+    "fixed": dict(V=V, model=FIXED),
+    "fixed, upkeep without work": dict(V=V, model=FIXED, sampler=psgld.PSGLD(2, 1e-4, psgld.Identity())),
     "no draws": dict(V=V, model=psgld.FactorModel(3, "poisson"), keep=False),
     "tracked": dict(V=V, model=psgld.FactorModel(3, "poisson"), track=([0, 1], [2, 3])),
     "sparse": dict(V=SPARSE, model=psgld.FactorModel(3, "gaussian")),
@@ -34,6 +36,7 @@ CASES = {
     "diverging": dict(
         V=V, model=psgld.FactorModel(3, "poisson"), sampler=psgld.PSGLD(10, jump, psgld.Identity())
     ),
+    "diverging late": dict(V=V, model=FIXED, sampler=psgld.PSGLD(2, jump, psgld.Identity()), tune=65),
 }
 
 
@@ -46,7 +49,7 @@ def test_passed_marks_are_as_those_that_were_stopped_at(case, thin, monkeypatch)
     monkeypatch.setattr(Recorder, "room", lambda self, n, keep: None)
     stopped = psgld.sample(**settings)
     assert passed.divergences == stopped.divergences
-    assert (passed.divergences > 0) == (case == "diverging")
+    assert (passed.divergences > 0) == case.startswith("diverging")
     for name, expected in vars(stopped.draws).items():
         np.testing.assert_array_equal(getattr(passed.draws, name), expected, err_msg=name)
     for name in ("sample_stats", "warmup"):
@@ -85,7 +88,7 @@ def chain_of(model):
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_chain_stops_only_where_it_must(stops):
     """Where the recorder has to see the state, and at the end of a cycle, after the upkeep."""
-    chain = chain_of(psgld.FactorModel(3, "poisson", psgld.Exponential(1.0), psgld.Exponential(1.0)))
+    chain = chain_of(FIXED)
     assert isinstance(chain, Passing)
     none = np.empty((0, 30, 3), np.float32), np.empty((0, 20, 3), np.float32)
     log = Log(chain, None if stops else none)

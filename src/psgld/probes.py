@@ -16,7 +16,7 @@ from .data import Observations
 from .engines.threads import Entries, H, W
 from .models import Tweedie
 
-_FEWEST = 1024
+_FEWEST, _ALL = 512, 4096
 
 
 @final
@@ -32,26 +32,27 @@ class Probes:
 
     @classmethod
     def of(cls, data: Observations, entries_between_draws: int) -> Probes:
-        """Choose about one entry in 300 of those that are read between two draws, but not too few."""
-        number = max(_FEWEST, entries_between_draws // 300)
-        return cls.some(data, data.size if data.size <= 4 * number else number)
+        """Choose about one entry in 1,000 of those that are read between two draws, but not too few.
+
+        One of them, which a core may have to fetch from another's cache, costs as much as some ten of a block.
+        """
+        number = max(_FEWEST, entries_between_draws // 1000)
+        return cls.some(data, data.size if data.size <= max(_ALL, number) else number)
 
     @classmethod
     def some(cls, data: Observations, number: int) -> Probes:
         """Choose that many entries, at random but always the same."""
         rows, cols, values = data.sample_entries(number, seed=0)
-        order = np.random.default_rng(0).permutation(len(rows))  # so that the first few are a sample too
         return cls(
-            np.asarray(rows, np.int64)[order],
-            np.asarray(cols, np.int64)[order],
-            np.asarray(values, np.float64)[order],
-            data.size,
+            np.asarray(rows, np.int64), np.asarray(cols, np.int64), np.asarray(values, np.float64), data.size
         )
 
     def placed(self, factors: Any, shift: float) -> PlacedProbes:
-        """Return the same entries as a chain finds them."""
-        rows, cols = factors.positions(W, self.rows), factors.positions(H, self.cols)
-        return PlacedProbes(factors, rows, cols, self.values - shift, self.size / max(len(self.rows), 1))
+        """Return the same entries as a chain finds them, in the order in which it keeps them."""
+        order = factors.order(self.rows, self.cols)
+        rows, cols = factors.positions(W, self.rows[order]), factors.positions(H, self.cols[order])
+        scale = self.size / max(len(self.rows), 1)
+        return PlacedProbes(factors, rows, cols, self.values[order] - shift, scale)
 
 
 @final
@@ -72,17 +73,17 @@ class PlacedProbes:
         self._core_values: NDArray[Any] = values.astype(factors.dtype)
         self._normaliser: tuple[float, float] | None = None
 
-    def means(self, n: int | None = None) -> NDArray[Any]:
-        """Return μ at the (first n) probe entries."""
-        return np.asarray(self._factors.mu(self._rows[:n], self._cols[:n]))
+    def means(self) -> NDArray[Any]:
+        """Return μ at the probe entries."""
+        return np.asarray(self._factors.mu(self._rows, self._cols))
 
     @property
     def entries(self) -> Entries:
         """Where they are in W and H, and their values, as the core takes them."""
         return self._rows, self._cols, self._core_values
 
-    def log_likelihood(self, likelihood: Tweedie, phi: float, kernel: float | None = None) -> float:
-        """Return (N / M) Σ log p(v | μ, φ) over the probe entries; at a state whose log kernel is known, or now."""
+    def log_likelihood(self, likelihood: Tweedie, phi: float, kernel: Any = None) -> Any:
+        """Return (N / M) Σ log p(v | μ, φ) over the probe entries; at states whose log kernels are known, or now."""
         if self._normaliser is None or self._normaliser[0] != phi:
             self._normaliser = phi, float(np.sum(likelihood.log_normaliser(self.values, phi)))
         if kernel is None:

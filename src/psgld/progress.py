@@ -35,7 +35,9 @@ class Meter:
         if option is True or (option is None and _terminal()):
             from tqdm.auto import tqdm
 
-            self._bar = tqdm(total=total, unit="it", unit_scale=True, dynamic_ncols=True, leave=False)
+            self._bar = tqdm(
+                total=total, unit="it", unit_scale=True, dynamic_ncols=True, leave=False, mininterval=0.25
+            )
 
     def update(self, n: int, lp: float, divergences: int) -> None:
         """Count n more iterations."""

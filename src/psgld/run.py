@@ -9,7 +9,7 @@ from typing import Any, Protocol, final, runtime_checkable
 
 from .record import Recorder
 
-_SLICE = 0.1
+_SLICE = 0.2
 """Seconds of compiled work between two looks at the outside world."""
 
 
@@ -57,7 +57,7 @@ def _alone(pace: float) -> float:
 def run(
     chain: Any, plan: Plan, recorder: Recorder, agree: Callable[[float], float] = _alone
 ) -> Iterator[int]:
-    """Run a chain to the end of the plan; yield the number of iterations just done, every tenth of a second or so.
+    """Run a chain to the end of the plan; yield the number of iterations just done, a few times a second.
 
     A chain that is resumed goes on at the first mark that its recorder has not seen.
     Processes that run a chain together `agree` on the pace, so that all of them yield at the same iterations.

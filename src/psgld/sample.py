@@ -214,12 +214,13 @@ def _model(model: FactorModel | None, rank: int | None, data: Observations) -> F
 def _ready(data: Observations, model: FactorModel, dtype: str) -> Observations:
     """Check the values, and settle what absent entries mean."""
     beta = model.likelihood.beta
+    ends = data.min(), data.max()
     try:
-        model.check_values([data.min(), data.max()])  # of shards these are known without reading them
+        model.check_values(ends)  # of shards these are known without reading them
     except DataError:
         for values in data.value_parts():
             model.check_values(values)  # says how many
-    _check_range(data, dtype)
+    _check_range(ends, dtype)
     if beta == 1.0 and model.likelihood.phi == 1.0:
         some = data.sample_entries(10_000)[2]
         if not np.array_equal(some, np.rint(some)):
@@ -243,9 +244,9 @@ def _ready(data: Observations, model: FactorModel, dtype: str) -> Observations:
     return data
 
 
-def _check_range(data: Observations, dtype: str) -> None:
+def _check_range(ends: tuple[float, float], dtype: str) -> None:
     """Refuse values whose squares leave the range of the numbers that the factors are kept in."""
-    largest = max(abs(data.min()), abs(data.max()))
+    largest = max(map(abs, ends))
     limit = 1e15 if dtype == "float32" else 1e120
     if largest > limit or 0 < largest < 1 / limit:
         raise DataError(

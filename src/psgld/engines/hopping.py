@@ -217,6 +217,10 @@ class HoppingChain:
         """Return the places of rows of a factor in the strips."""
         return self._whole.positions(which, rows)
 
+    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the order of entries of V by their places on the outer side."""
+        return self._whole.order(rows, cols)
+
     # -- writing: the same on all ranks --------------------------------------------------------------------
 
     def set_factor(self, which: int, x: NDArray[Any]) -> None:

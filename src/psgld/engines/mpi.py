@@ -416,6 +416,13 @@ class MpiChain:
         """Return the places of rows of a factor in the strips; -1 if another rank keeps them."""
         return self.core.positions(which, rows)
 
+    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the order of entries of V by their places on the outer side, as if all strips were here."""
+        outer = self.grid.outer
+        places = self.positions(outer, cols if outer == H else rows)
+        before = sum(ranks.everyones_number(len(self.core.array(outer, "x")))[: self._rank])
+        return np.argsort(self._total(np.where(places < 0, 0, before + places)), kind="stable")
+
     def _kept(self) -> dict[str, tuple[int, str]]:
         return KEPT | (MOMENTA if self.second_order else {})
 

@@ -256,8 +256,8 @@ class ThreadedChain:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Run iterations as `advance` does, and look at the factors after as many of them as `marks` says.
 
-        Return what `sums` and `log_kernel` at the given entries would have been, a row each a mark. The factors are
-        copied to `room`, as `factor` does, if it has any: (marks, rows, width).
+        Return Σx and Σx² as of `sums`, (marks, 2, 2, K), and what `log_kernel` at the given entries would have been.
+        The factors are copied to `room`, as `factor` does, if it has any: (marks, rows, width).
         """
         given = _NO_DRAWS if draws is None else draws
         return self.core.advance_marking(self._pool, t, parts, steps, scales, given, marks, *entries, *room)
@@ -352,6 +352,11 @@ class ThreadedChain:
     def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places of rows of a factor in the strips."""
         return self.core.positions(which, rows)
+
+    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the order of entries of V by their places on the outer side: a thread has its strips at hand."""
+        outer = self.grid.outer
+        return np.argsort(self.positions(outer, cols if outer == H else rows), kind="stable")
 
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
         """Return Σ_k w_ik h_kj at pairs of places."""

@@ -77,6 +77,9 @@ class Factors(Protocol):
     def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places of rows of a factor."""
 
+    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the order of entries of V in which those whose rows are kept together follow each other."""
+
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
         """Return Σ_k w_ik h_kj at pairs of places."""
 
@@ -91,7 +94,7 @@ class Factors(Protocol):
 
 
 class _LogPrior(NamedTuple):
-    """Log p(W, H) = constant + weights · (Σx, Σx², Σ count x²), those of W and H in a row, + what sums do not tell."""
+    """Log p(W, H) = constant + weights · (Σx, Σx²) of W and H, + what sums do not tell."""
 
     constant: float
     weights: NDArray[np.float64]
@@ -153,8 +156,9 @@ def check_dtype(settings: Any) -> None:
 def scale_of(data: Observations, model: FactorModel) -> tuple[float, Moments, Hyper]:
     """Return what is subtracted from V, the moments of what is left, and hyperparameters of that scale."""
     # A Gaussian model with an offset sees data centred at it, which float32 resolves better; BPMF centres them too.
-    shift = data.mean() if model.centred and data.absent != "zero" else 0.0
-    moments = Moments(data.mean() - shift, data.variance(), data.size)
+    mean = data.mean()
+    shift = mean if model.centred and data.absent != "zero" else 0.0
+    moments = Moments(mean - shift, data.variance(), data.size)
     phi = model.likelihood.phi
     if phi is None:
         phi = model.likelihood.start_phi(data.sample_entries(100_000)[2] - shift)
@@ -175,7 +179,7 @@ class Chain(ABC):
         self.probes = probes.placed(factors, setup.shift)
         self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30
         self._sums: NDArray[np.float64] | None = None  # of the present state
-        self._log_prior = _LogPrior(0.0, np.zeros(0))
+        self._log_prior = _LogPrior(0.0, np.zeros((2, 2, 0)))
         self._dispersion = self._dispersion_move()
 
     # -- moving ------------------------------------------------------------------------------------------
@@ -217,7 +221,7 @@ class Chain(ABC):
 
     def log_posterior(self) -> float:
         """Return log p(V | W, H, φ) + log p(W, H | rates), the likelihood from the probe entries if V is large."""
-        total, prior = self._log_posterior_from(self.sums()), self._log_prior
+        total, prior = float(self._log_posterior_from(self.sums())), self._log_prior
         for which, inverse, normal in prior.others:
             if inverse:
                 x = np.maximum(self.factors.factor(which).astype(np.float64), 1e-300)
@@ -226,11 +230,15 @@ class Chain(ABC):
                 total -= 0.5 * float(np.sum(normal.off_diagonal * self.factors.gram(which)))
         return total
 
-    def _log_posterior_from(self, sums: NDArray[np.float64], kernel: float | None = None) -> float:
-        """Return what the sums over the factors and the log kernel at the probe entries tell of the log posterior."""
+    def _log_posterior_from(self, sums: NDArray[np.float64], kernel: Any = None) -> NDArray[np.float64]:
+        """Return what the sums over the factors and the log kernel at the probe entries tell of the log posterior.
+
+        Of one state, or of several, (…, 2, 2 or 3, K) and (…): bit for bit the same.
+        """
         prior, phi = self._log_prior, self.hyper.phi
         total = self.probes.log_likelihood(self.setup.model.likelihood, phi, kernel)
-        return total + prior.constant + float(prior.weights.dot(sums.ravel()))
+        weighted = (sums[..., :2, :] * prior.weights).reshape(*sums.shape[:-3], prior.weights.size)
+        return np.asarray(total + prior.constant + weighted.sum(axis=-1))
 
     @abstractmethod
     def state(self) -> State:
@@ -255,10 +263,10 @@ class Chain(ABC):
                 constant += prior.log_density_from_sums(
                     count, nothing, nothing, rate[free], self._prior_means()[which][free], sum_log=nothing
                 )
-            weights += [linear * free, -0.5 * quadratic * free, 0.0 * free]
+            weights.append([linear * free, -0.5 * quadratic * free])
             if inverse or normal is not None:
                 others.append((which, inverse, normal))
-        self._log_prior = _LogPrior(constant, np.concatenate(weights), tuple(others))
+        self._log_prior = _LogPrior(constant, np.array(weights), tuple(others))
 
     def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
         """Return inverse, linear and quadratic of the scores of both priors, but for what couples components."""
@@ -291,14 +299,18 @@ class Chain(ABC):
         """Return Σ(v - μ)²; asked for where the likelihood is Gaussian and φ learnt."""
         raise NotImplementedError
 
+    def _learns(self) -> bool:
+        """Return whether there is a hyperparameter to be learnt."""
+        model = self.setup.model
+        priors = model.row_prior.learnt or model.col_prior.learnt
+        return priors or model.bias or model.likelihood.phi is None
+
     def _draw_hyper(self, cycle: int) -> None:
         """Draw all hyperparameters that are learnt; the cycle decides the randomness."""
+        if not self._learns():
+            return
         model = self.setup.model
         gaussian = model.likelihood.beta == 2.0 and model.likelihood.phi is None
-        if not (
-            model.row_prior.learnt or model.col_prior.learnt or model.bias or gaussian or self._dispersion
-        ):
-            return
         rng = np.random.Generator(
             np.random.Philox(key=np.array([self.key, 0], np.uint64), counter=[0, cycle, 0, 0])
         )

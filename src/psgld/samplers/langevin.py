@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..engines import Blocks, Engine, MpiChain, ThreadedChain
 from ..engines.threads import SCORE, Grid, H, W
 from ..errors import SamplingError
-from ..metrics import Metric
+from ..metrics import Identity, Metric
 from ..models import Hyper, Tweedie
 from ..probes import Probes
 from ..schedule import Hopping, Schedule
@@ -37,6 +37,9 @@ halving it a few times has not helped: then it is the data that say so."""
 
 _MOST_DIVERGENCES = 30
 _UPKEEPS_BETWEEN_SAVES = 8
+_IDLE_SECONDS, _MOST_IDLE_CYCLES = 0.2, 64
+"""Where nothing is learnt and the metric is fixed, an upkeep only saves the chain, unless it has run away."""
+
 _EARLY_CYCLES = 30
 """At first everything changes fast: the upkeep comes at the end of every cycle, and there is no momentum yet."""
 
@@ -161,7 +164,6 @@ class LangevinChain(Chain):
         self.factors.second_order = setup.momentum > 0.0
         core.set_move(W, model.row_free.astype(float))
         core.set_move(H, model.col_free.astype(float))
-        self._upkeep_cycles = self._cycles_between_upkeeps()
         self._next_upkeep = setup.cycle
         self._upkeeps = 0
         self._start_factors()
@@ -169,7 +171,7 @@ class LangevinChain(Chain):
         if model.likelihood.beta == 2.0 and model.likelihood.phi is None:
             self.factors.accumulate(SCORE)  # residuals of every block, also of those that are visited late
         self._refresh_metric()
-        self._scale = max(self._typical_mean(self.sums()), self._data_scale())
+        self._scale = max(float(self._typical_mean(self.sums())), self._data_scale())
         self._save()
 
     # -- moving ------------------------------------------------------------------------------------------
@@ -214,16 +216,16 @@ class LangevinChain(Chain):
         assert isinstance(self.factors, ThreadedChain)
         start, stretch = self.iteration, self._stretch(end)
         after = np.arange(marks.start - start, marks.stop - start, marks.step)
-        found = self.factors.advance_marking(*stretch, after, self.probes.entries, room)
+        sums, kernels = self.factors.advance_marking(*stretch, after, self.probes.entries, room)
         steps: list[float] = stretch.steps[after - 1].tolist()
-        lp: list[float] = []
-        for n, (sums, kernel) in enumerate(zip(*found, strict=True)):
-            if not self._is_sound(sums):
-                self.iteration, self._last_step, self._sums = marks[n], steps[n], sums
-                return _Passed(marks[:n], lp, steps[:n])
-            lp.append(self._log_posterior_from(sums, float(kernel)))
-        self._have_run(stretch)
-        return _Passed(marks, lp, steps)
+        sound = self._is_sound(sums)
+        n = len(marks) if sound.all() else int(sound.argmin())
+        if n == len(marks):
+            self._have_run(stretch)
+        else:
+            self.iteration, self._last_step, self._sums = marks[n], steps[n], sums[n]
+        lp = self._log_posterior_from(sums[:n], kernels[:n])
+        return _Passed(marks[:n], lp.tolist(), steps[:n])
 
     def _stretch(self, end: int) -> _Stretch:
         """Return what the core needs to know of the iterations from here to the end, no upkeep among them."""
@@ -246,8 +248,7 @@ class LangevinChain(Chain):
         cycle = self.setup.cycle
         if self.iteration == self._next_upkeep:
             self._upkeep(self.iteration // cycle)
-            early = self.iteration < _EARLY_CYCLES * cycle
-            self._next_upkeep += cycle * (1 if early else self._upkeep_cycles)
+            self._next_upkeep += cycle * self._cycles_to_upkeep(self.iteration // cycle)
 
     def next_part(self) -> int:
         """Return the part that the next iteration reads."""
@@ -271,7 +272,7 @@ class LangevinChain(Chain):
         self._refresh_metric()
         if self.setup.model.likelihood.beta == 2.0 and self.setup.model.likelihood.phi is None:
             self.factors.accumulate(SCORE)
-        self._scale = max(self._typical_mean(self.sums()), self._data_scale())
+        self._scale = max(float(self._typical_mean(self.sums())), self._data_scale())
         self._save()
 
     def settle(self) -> bool:
@@ -341,7 +342,7 @@ class LangevinChain(Chain):
         if not self.settle():
             return
         self._upkeeps += 1
-        if self._upkeeps % _UPKEEPS_BETWEEN_SAVES == 0:
+        if self._upkeeps % _UPKEEPS_BETWEEN_SAVES == 0 or (self._is_idle() and cycle >= _EARLY_CYCLES):
             self._save()
         if self.setup.temperature > 0:
             self._draw_hyper(cycle)
@@ -384,9 +385,17 @@ class LangevinChain(Chain):
         entries = self.setup.data.stored
         return self.setup.model.components * (entries * 1e-10 + self.setup.cycle * (rows + cols) * 1e-9)
 
-    def _cycles_between_upkeeps(self) -> int:
-        """Return 1, or more where a cycle takes less time than its upkeep in Python."""
-        return int(np.clip(3e-4 / self._cycle_seconds(), 1, 10))
+    def _cycles_to_upkeep(self, cycle: int) -> int:
+        """Return 1, or more where a cycle takes less time than its upkeep in Python, or where little is to be done."""
+        idle, early = self._is_idle(), cycle < _EARLY_CYCLES
+        seconds, most = (_IDLE_SECONDS, _MOST_IDLE_CYCLES) if idle else (3e-4, 10)
+        if early:  # at its end the momentum sets in
+            most = min(cycle, _EARLY_CYCLES - cycle) if idle else 1
+        return int(np.clip(seconds / self._cycle_seconds(), 1, most))
+
+    def _is_idle(self) -> bool:
+        """Return whether an upkeep changes nothing in a chain that is sound."""
+        return not self._learns() and isinstance(self.setup.metric, Identity)
 
     def _dispersion_is_due(self) -> bool:
         """Return whether φ moves at this upkeep: not at each, where that takes longer than what lies between them."""
@@ -430,14 +439,18 @@ class LangevinChain(Chain):
             root = math.sqrt(abs(moments.mean))
             x[:, 0] = math.copysign(root, moments.mean) if which == W else root
 
-    def _is_sound(self, sums: NDArray[np.float64]) -> bool:
+    def _is_sound(self, sums: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return whether these are sums over the factors of a chain that has not run away; False for NaN."""
-        return self._typical_mean(sums) <= _RUNAWAY * self._scale
+        return np.asarray(self._typical_mean(sums) <= _RUNAWAY * self._scale)
 
-    def _typical_mean(self, sums: NDArray[np.float64]) -> float:
-        """Return the size of μ as the columns of W and H suggest it: one number that grows when a chain runs away."""
+    def _typical_mean(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the size of μ as the columns of W and H suggest it: one number that grows when a chain runs away.
+
+        Of one state, or of several: (…, 2, 2 or 3, K).
+        """
         rows, cols = self.setup.grid.shape
-        return math.sqrt(sums[W, 1].dot(sums[H, 1]) / rows / cols)
+        products = np.einsum("...k,...k->...", sums[..., W, 1, :], sums[..., H, 1, :])
+        return np.asarray(np.sqrt(products / rows / cols))
 
     def _swollen(self) -> bool:
         """Return whether μ is too large for the data, in a chain that has run away before.

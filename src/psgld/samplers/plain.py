@@ -56,6 +56,10 @@ class PlainFactors:
         """Return the places of rows of a factor: the rows themselves."""
         return rows
 
+    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the order of entries of V by their rows."""
+        return np.argsort(rows, kind="stable")
+
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
         """Return Σ_k w_ik h_kj at pairs of rows and columns."""
         out = np.empty(len(rows), self.dtype)
