@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+import numpy as np
+
 Case = Callable[[], float]
 """Runs once and returns the seconds that count."""
 
@@ -80,6 +82,22 @@ def in_turns(cases: dict[str, Case], rounds: int) -> dict[str, float]:
     if restless:
         print(f"  (others kept the machine busy; doubtful: {', '.join(restless)})", file=sys.stderr)
     return {name: min(calm[name] or every[name]) for name in cases}
+
+
+def in_pairs(cases: dict[str, Case], rounds: int) -> dict[str, tuple[float, float]]:
+    """Run the cases in turns; of each, return its time by that of the first in the same round: median, and its error.
+
+    For ratios that are close to 1: on a shared machine the least times differ by more than a few hundredths from one
+    minute to the next, but neighbours in time suffer alike.
+    """
+    times = np.empty((rounds, len(cases)))
+    for done in range(rounds):
+        for c in np.roll(range(len(cases)), done):  # nobody always follows the same one
+            times[done, c] = list(cases.values())[c]()
+    ratios = times / times[:, :1]
+    middle = np.median(ratios, axis=0)
+    error = 1.25 * 1.48 * np.median(np.abs(ratios - middle), axis=0) / np.sqrt(rounds)  # of a median, about
+    return {name: (float(m), float(e)) for name, m, e in zip(cases, middle, error, strict=True)}
 
 
 def _others() -> float:

@@ -12,7 +12,7 @@ import numpy as np
 import psgld
 
 from . import problems
-from .harness import Case, Row, Settings, in_turns, timed
+from .harness import Case, Row, Settings, in_pairs, timed
 
 _THIN = 10
 
@@ -63,9 +63,11 @@ def run(settings: Settings) -> Iterator[Row]:
             "draws": _recycled(timed(partial(_full, *work, threads, True)), memory),
             "memory": _recycled(timed(partial(_touch, memory)), memory),
         }
-        best = in_turns(cases, settings.choose(15, 1))
-        ratio = {name: seconds / best["bare"] for name, seconds in best.items()}
+        ratio = in_pairs(cases, settings.choose(41, 1))
         name = f"overhead, {threads} thread(s): "
-        yield Row(f"{name}traces, bar / bare loop", ratio["traces"], 1.05, note=f"bare {best['bare']:.3f} s")
-        note = f"to write to as much memory: {ratio['memory']:.3f}"
-        yield Row(f"{name}the same, draws kept", ratio["draws"], 1.05, note=note)
+        for case, what in (("traces", "traces, bar / bare loop"), ("draws", "the same, draws kept")):
+            measured, error = ratio[case]
+            note = f"± {error:.3f}"
+            if case == "draws":
+                note += f"; to write to as much memory: {ratio['memory'][0]:.3f}"
+            yield Row(f"{name}{what}", measured, 1.05, note=note)
