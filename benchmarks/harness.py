@@ -90,9 +90,9 @@ def in_pairs(cases: dict[str, Case], rounds: int) -> dict[str, tuple[float, floa
     For ratios that are close to 1: on a shared machine the least times differ by more than a few hundredths from one
     minute to the next, but neighbours in time suffer alike.
     """
-    times = np.empty((rounds, len(cases)))
+    times, order = np.empty((rounds, len(cases))), np.random.default_rng(0)
     for done in range(rounds):
-        for c in np.roll(range(len(cases)), done):  # nobody always follows the same one
+        for c in order.permutation(len(cases)):  # nobody always follows the same one
             times[done, c] = list(cases.values())[c]()
     ratios = times / times[:, :1]
     middle = np.median(ratios, axis=0)

@@ -67,7 +67,7 @@ def run(settings: Settings) -> Iterator[Row]:
         name = f"overhead, {threads} thread(s): "
         for case, what in (("traces", "traces, bar / bare loop"), ("draws", "the same, draws kept")):
             measured, error = ratio[case]
-            note = f"± {error:.3f}"
+            note = f"± {error:.3f}, median of neighbouring runs"
             if case == "draws":
                 note += f"; to write to as much memory: {ratio['memory'][0]:.3f}"
             yield Row(f"{name}{what}", measured, 1.05, note=note)

@@ -36,12 +36,13 @@ def run(settings: Settings) -> Iterator[Row]:
     if settings.prototypes is None:
         yield Row("sparse, K=64: time / prototype's", float("nan"), note="not measured: give --prototypes")
     elif "prototype" in best:
-        yield Row(
-            "sparse, K=64, 1 thread: time / prototype's",
-            best["64 1"] / best["prototype"],
-            1.0,
-            note=f"{ms['64 1']}, {ms['prototype']} an iteration",
-        )
+        for threads in (1, 2):
+            yield Row(
+                f"sparse, K=64, {threads} thread(s): time / prototype's on 1",
+                best[f"64 {threads}"] / best["prototype"],
+                1.0,
+                note=f"{ms[f'64 {threads}']}, {ms['prototype']} an iteration",
+            )
     for threads in (1, 2):
         yield Row(
             f"sparse, {threads} thread(s): time at K=50 / at K=64",

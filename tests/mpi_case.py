@@ -60,6 +60,11 @@ CASES = {  # data, model, settings of the sampler
         FactorModel(3, "poisson"),
         {"metric": "identity", "step_size": 1e-4},
     ),
+    "all-given": lambda: (
+        counts(60, 50),
+        FactorModel(3, "poisson", psgld.Exponential(1.0), psgld.Exponential(1.0)),
+        {"metric": "identity", "step_size": 1e-4},
+    ),
     "identity-momentum": lambda: (
         coo(counts(60, 70, 0.4)),
         FactorModel(20, "poisson"),

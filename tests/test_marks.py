@@ -85,6 +85,26 @@ def chain_of(model):
     return setup.chain(1, psgld.probes.Probes.of(data, 100), psgld.Threads(1))
 
 
+@pytest.mark.parametrize(
+    "last", [lambda t: 1e-4 * (1 - t / 601), lambda t: np.full(600, 1e-4)[t.astype(int) - 1]]
+)
+def test_a_step_size_may_end_with_the_run(last):
+    """It is asked for ahead, up to the next upkeep."""
+    sampler = psgld.PSGLD(7, last, psgld.Identity())
+    post = psgld.sample(V, FIXED, sampler=sampler, tune=100, draws=50, thin=10, chains=1)
+    assert post.W.shape[1] == 50
+    with pytest.raises((psgld.ModelError, IndexError)):
+        psgld.sample(V, FIXED, sampler=sampler, tune=100, draws=51, thin=10, chains=1)
+
+
+def test_a_chain_that_cannot_pass_comes_back_after_each_mark():
+    """Ctrl-C is looked for in between."""
+    chain = chain_of(FIXED)
+    log = Log(chain, None)
+    assert chain.pass_marks(log, range(3, 100, 3), True) == 1
+    assert chain.iteration == 3 and log.stops == [3]
+
+
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_chain_stops_only_where_it_must(stops):
     """Where the recorder has to see the state, and at the end of a cycle, after the upkeep."""

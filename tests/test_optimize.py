@@ -51,8 +51,9 @@ def test_as_high_as_lbfgs(priors):
     assert found > best - 1.0  # nats, of some 1,000
 
 
-def test_lp_is_the_log_posterior_and_grows():
-    V = counts()
+@pytest.mark.parametrize("shape", [(40, 30), (90, 70)])  # more entries than a sampler would watch, too
+def test_lp_is_the_log_posterior_and_grows(shape):
+    V = counts(*shape)
     model = FactorModel(3, psgld.Poisson(), psgld.Exponential(1.0), psgld.Exponential(1.0))
     estimate = psgld.optimize(V, model, progress=False)
     lp = -poisson_objective(V, 3, 1.0)(np.sqrt(np.vstack([estimate.W, estimate.H.T])).ravel())[0]

@@ -38,6 +38,12 @@ def ratings():
     return data, FactorModel(4, "gaussian", bias=True), PSGLD(blocks=1)
 
 
+def all_given():
+    """Nothing is learnt, the metric is fixed: upkeeps that only save. Strips in groups of two and three."""
+    rate = psgld.Exponential(1.0)
+    return counts(100, 90), FactorModel(3, "poisson", rate, rate), PSGLD(19, 1e-4, psgld.Identity())
+
+
 def words():
     """Sparse counts whose absent entries are zeros; more columns than rows."""
     from scipy.sparse import csr_array
@@ -59,7 +65,7 @@ def gamma_values():
     return V, FactorModel(2, "gamma", psgld.GammaPrior(0.8)), PSGLD(blocks=4, schedule=psgld.Proportional())
 
 
-CASES = [dense_counts, large_dense_counts, ratings, words, zero_gaussian, gamma_values]
+CASES = [dense_counts, all_given, large_dense_counts, ratings, words, zero_gaussian, gamma_values]
 
 
 def draw(case, threads=1, **changes):

@@ -101,7 +101,7 @@ def optimize(
     setup = replace(settings.prepare(data, model, engine, 0), flat=not priors)
     # All entries of small data, a tenth of large ones: what is gained at some entries may be lost at others.
     watched = min(data.size, max(_WATCHED, data.size // 10))
-    chain = setup.chain(_keys(seed, 1)[0], Probes.of(data, 300 * watched))
+    chain = setup.chain(_keys(seed, 1)[0], Probes.some(data, watched))
     climb: Any = _Climb(chain, max_passes, tolerance * data.size)
     meter = Meter(progress, max_passes * setup.cycle)
     with Interrupt() as interrupt:
@@ -151,6 +151,7 @@ class _Climb:
 
 
 def _estimate(chain: Any, climb: Any, interrupted: bool) -> Estimate:
+    chain.settle()  # it may have been interrupted between two checks
     setup, rank, hyper = chain.setup, chain.setup.model.rank, chain.hyper
     w, h = chain.factors.factor(W), chain.factors.factor(H)
     bias, likelihood, phi = setup.model.bias, setup.model.likelihood, hyper.phi

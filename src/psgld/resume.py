@@ -26,6 +26,9 @@ from .record.store import cannot_write, damaged
 
 STORE_DTYPES = ("float16", "float32", "float64")
 
+_SHOULD_BE_SAME = ("version", "instruction set", "entries of the log posterior")
+"""Where these differ a run goes on all the same, with a warning."""
+
 
 def open_saver(
     path: str | PathLike[str], work: Work, keys: list[int], resume: bool, every: float, engine: Engine
@@ -124,17 +127,17 @@ def _reopen(path: Path, identity: dict[str, Any], draws: int) -> Store:
     if stored is None:
         raise DataError(f"{path} was saved after its run and has no checkpoints; it cannot be resumed")
     differences = list(_differences(stored, identity))
-    for name in ("version", "instruction set"):
-        if stored.get(name) != identity[name]:
-            warn(
-                f"{path}: {name} {stored.get(name)} in the store, {identity[name]} now: the run goes on, but not "
-                "bit for bit as it would have"
-            )
     if differences:
         raise DataError(
             f"{path} is of another run: {'; '.join(differences[:3])}; resume with the same data and settings, or "
             "give another name"
         )
+    for name in _SHOULD_BE_SAME:
+        if stored.get(name) != identity[name]:
+            warn(
+                f"{path}: {name} {stored.get(name)} in the store, {identity[name]} now: the run goes on, but not "
+                "bit for bit as it would have"
+            )
     store.lock()
     try:
         kept = max((_kept(store, c) for c in range(store.layout.chains)), default=0)
@@ -194,6 +197,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "start": _digest(begin),
         "version": settings["version"],
         "instruction set": _core.instruction_set,
+        "entries of the log posterior": settings["lp_entries"],
     }
 
 
@@ -210,7 +214,7 @@ def _digest(arrays: Any) -> str | None:
 def _differences(stored: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[str]:
     """Yield what differs, in words: "rank 8 in the store, 16 now"."""
     for name, value in now.items():
-        if name in ("version", "instruction set"):
+        if name in _SHOULD_BE_SAME:
             continue
         was = stored.get(name)
         if isinstance(value, dict) and isinstance(was, dict):

@@ -46,8 +46,8 @@ class Plan:
 class Passing(Protocol):
     """A chain that need not stop at each mark."""
 
-    def pass_marks(self, recorder: Any, marks: range, keep: bool) -> None:
-        """Run to the last of these iterations, recording each."""
+    def pass_marks(self, recorder: Any, marks: range, keep: bool) -> int:
+        """Run to the last of these iterations, recording each, or stop before; return how many were recorded."""
 
 
 def _alone(pace: float) -> float:
@@ -71,8 +71,7 @@ def run(
             reach = start + max(1, int(pace))
             near = marks[: max(0, (reach - marks[0]) // marks.step + 1)]
             if len(near) > 1 and isinstance(chain, Passing):
-                chain.pass_marks(recorder, near, keep)
-                marks = marks[len(near) :]
+                marks = marks[chain.pass_marks(recorder, near, keep) :]
             else:
                 chain.advance(min(marks[0], reach) - start)
                 if chain.iteration == marks[0]:

@@ -37,11 +37,11 @@ halving it a few times has not helped: then it is the data that say so."""
 
 _MOST_DIVERGENCES = 30
 _UPKEEPS_BETWEEN_SAVES = 8
-_IDLE_SECONDS, _MOST_IDLE_CYCLES = 0.2, 64
+_IDLE_CYCLES = 8
 """Where nothing is learnt and the metric is fixed, an upkeep only saves the chain, unless it has run away."""
 
 _EARLY_CYCLES = 30
-"""At first everything changes fast: the upkeep comes at the end of every cycle, and there is no momentum yet."""
+"""At first everything changes fast: an upkeep comes at the end of every cycle, and there is no momentum yet."""
 
 
 _NUMBERS = {
@@ -185,25 +185,29 @@ class LangevinChain(Chain):
             self._have_run(stretch)
             self._upkeep_if_due()
 
-    def pass_marks(self, recorder: Marks, marks: range, keep: bool) -> None:
-        """Run to the last of these iterations; what is recorded at each of them is taken in passing, if it can be.
+    def pass_marks(self, recorder: Marks, marks: range, keep: bool) -> int:
+        """Run to the last of these iterations, and take what is recorded at each of them in passing; or to the first.
 
         Where something is wrong at a mark, the chain goes back to it and settles there, as if it had stopped.
+        Return how many of them were recorded.
         """
+        given = len(marks)
         while marks:
             end = min(marks[-1], self._next_upkeep)
             inside = marks[: max(0, -(-(self._next_upkeep - marks[0]) // marks.step))]  # before the upkeep
             room = recorder.room(len(inside), keep)
             if room is None or not self._can_pass():
                 self.advance(marks[0] - self.iteration)
-            else:
-                passed = self._run_past(inside, end, room)
-                recorder.record_passed(keep, *passed)
-                marks = marks[len(passed.lp) :]
-                self._upkeep_if_due()
-            if marks and self.iteration == marks[0]:  # stopped there, or just after an upkeep
+                recorder.record(keep)
+                return given - len(marks) + 1
+            passed = self._run_past(inside, end, room)
+            recorder.record_passed(keep, *passed)
+            marks = marks[len(passed.lp) :]
+            self._upkeep_if_due()
+            if marks and self.iteration == marks[0]:  # it stopped there, or is just after an upkeep
                 recorder.record(keep)
                 marks = marks[1:]
+        return given
 
     def _can_pass(self) -> bool:
         """Return whether the sums over the factors tell all that has to be known at a mark."""
@@ -260,8 +264,11 @@ class LangevinChain(Chain):
         first, factor, parts, scales, steps = self._table
         if not (first <= t <= t + n <= first + len(parts) and factor == self.step_factor):
             first, factor, m = t, self.step_factor, max(n, self._next_upkeep - self.iteration)
+            try:
+                steps = tabulate(self.setup.step_size, t, m) * factor
+            except Exception:  # whatever the user's function does: it may end with the run
+                m, steps = n, tabulate(self.setup.step_size, t, n) * factor
             parts, scales = self.setup.schedule.parts(t, m, self.setup.grid.part_sizes, self.key)
-            steps = tabulate(self.setup.step_size, t, m) * factor
             self._table = first, factor, parts, scales, steps
         now = slice(t - first, t - first + n)
         return parts[now], scales[now], steps[now]
@@ -342,7 +349,7 @@ class LangevinChain(Chain):
         if not self.settle():
             return
         self._upkeeps += 1
-        if self._upkeeps % _UPKEEPS_BETWEEN_SAVES == 0 or (self._is_idle() and cycle >= _EARLY_CYCLES):
+        if self._upkeeps % _UPKEEPS_BETWEEN_SAVES == 0 or (self._is_idle() and cycle >= _IDLE_CYCLES):
             self._save()
         if self.setup.temperature > 0:
             self._draw_hyper(cycle)
@@ -387,11 +394,10 @@ class LangevinChain(Chain):
 
     def _cycles_to_upkeep(self, cycle: int) -> int:
         """Return 1, or more where a cycle takes less time than its upkeep in Python, or where little is to be done."""
-        idle, early = self._is_idle(), cycle < _EARLY_CYCLES
-        seconds, most = (_IDLE_SECONDS, _MOST_IDLE_CYCLES) if idle else (3e-4, 10)
-        if early:  # at its end the momentum sets in
-            most = min(cycle, _EARLY_CYCLES - cycle) if idle else 1
-        return int(np.clip(seconds / self._cycle_seconds(), 1, most))
+        early = _EARLY_CYCLES - cycle  # there is an upkeep at its end, when momentum sets in
+        if self._is_idle():
+            return min(cycle, _IDLE_CYCLES, early if early > 0 else _IDLE_CYCLES)
+        return 1 if early > 0 else int(np.clip(3e-4 / self._cycle_seconds(), 1, 10))
 
     def _is_idle(self) -> bool:
         """Return whether an upkeep changes nothing in a chain that is sound."""
