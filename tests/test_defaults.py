@@ -60,7 +60,9 @@ def test_every_likelihood_at_every_scale(name, scale):
     V = member.sample(mu, phi, rng)
     post = fit(V, psgld.FactorModel(4, name))
     if name == "poisson" and scale < 1:
-        return  # 8,000 cells with a mean of 1e-4 and φ = 1: hardly a count in all, nothing to find
+        # 8,000 cells with a mean of 1e-4 and φ = 1: hardly a count in all, nothing to find but that.
+        assert post.predict(*cells(mu.shape)).mean.mean() < 0.01 and is_level(post)
+        return
     assert agreement(post, mu, *cells(mu.shape)) > (0.9 if name != "gaussian" else 0.99)
     assert np.median(post.predict(*cells(mu.shape)).mean / mu[cells(mu.shape)]) == pytest.approx(1, abs=0.05)
     if member.phi is None:
@@ -74,7 +76,7 @@ def test_every_likelihood_at_every_scale(name, scale):
 @pytest.mark.parametrize(
     ("rows", "cols", "observed", "least"),
     [
-        (2000, 1500, 0.001, 0.0),  # three entries for every two rows: the prior, mostly
+        (2000, 1500, 0.001, -1.0),  # three entries for every two rows: the prior, mostly
         (2000, 1500, 0.01, 0.85),
         (500, 400, 0.1, 0.94),
         (300, 200, 0.5, 0.97),
@@ -96,7 +98,12 @@ def test_any_density_and_shape(name, rows, cols, observed, least):
     post = fit(
         data if observed < 0.3 else np.where(seen, V, np.nan), psgld.FactorModel(3, name, bias=not positive)
     )
-    assert agreement(post, mu, *cells(mu.shape)) > least or observed == 0.001
+    assert agreement(post, mu, *cells(mu.shape)) > least
+    assert post.divergences == 0
+    assert is_level(post) or (name, cols) == (
+        "gaussian",
+        3,
+    )  # rank 3 of three columns fits all: φ sinks slowly
 
 
 @pytest.mark.slow
@@ -112,6 +119,7 @@ def test_rows_from_one_entry_to_a_hundred_thousand():
         data = psgld.Observations.from_coo(rows, cols, values.astype(float), absent="unobserved")
         post = fit(data, psgld.FactorModel(2, name, bias=name == "gaussian"), draws=50, chains=1, tune=600)
         assert post.predict(np.zeros(200, int), np.arange(200)).mean.mean() == pytest.approx(3.0, abs=0.4)
+        assert is_level(post) and post.divergences == 0
 
 
 def test_zero_rows_constant_rows_and_a_huge_row():
@@ -124,6 +132,7 @@ def test_zero_rows_constant_rows_and_a_huge_row():
     assert post.predict(3, everywhere).mean.mean() < 0.1
     assert post.predict(5, everywhere[everywhere != 7]).mean.mean() == pytest.approx(4, rel=0.25)
     assert post.predict(10, everywhere).mean.sum() == pytest.approx(V[10].sum(), rel=0.1)
+    assert is_level(post)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
