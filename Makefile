@@ -67,7 +67,7 @@ docs: .stamp-docs
 SANITIZE := build/sanitize
 sanitize:
 	$(PYTHON) -m venv $(SANITIZE)/venv
-	$(SANITIZE)/venv/bin/python -m pip install --quiet --disable-pip-version-check nanobind cmake ninja numpy scipy tqdm pytest hypothesis
+	$(SANITIZE)/venv/bin/python -m pip install --quiet --disable-pip-version-check nanobind cmake ninja numpy scipy tqdm pytest hypothesis "zarr>=3" arviz-stats
 	$(SANITIZE)/venv/bin/cmake -S . -B $(SANITIZE)/core -G Ninja -DPSGLD_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(SANITIZE)/venv/bin/ninja -DPython_EXECUTABLE=$(CURDIR)/$(SANITIZE)/venv/bin/python \
 	  -Dnanobind_DIR=$$($(SANITIZE)/venv/bin/python -m nanobind --cmake_dir)
@@ -75,7 +75,7 @@ sanitize:
 	rm -rf $(SANITIZE)/package && mkdir $(SANITIZE)/package && cp -r src/psgld $(SANITIZE)/package/ && cp $(SANITIZE)/core/_core*.so $(SANITIZE)/package/psgld/
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
 	  PYTHONPATH=$(SANITIZE)/package $(SANITIZE)/venv/bin/python -m pytest -p no:cacheprovider \
-	  tests/test_kernels.py tests/test_reference.py tests/test_data.py tests/test_threads.py tests/test_marks.py tests/test_screen.py
+	  $(addprefix tests/test_,kernels.py reference.py data.py threads.py marks.py subsample.py gibbs.py bpmf.py fold_in.py predict.py screen.py)
 
 clean:
 	rm -rf $(VENV) .stamp-* build out site
