@@ -108,7 +108,8 @@ class Chain {
   void strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out,
                   int quantities = 3) const;
 
-  // The column sums of both factors, added up strip by strip: (2; x, x^2, count x^2; components), W first.
+  // The column sums of both factors, added up as `grouped.hpp` has it: (2; x, x^2, count x^2; components), W
+  // first.
   void sums(Pool& pool, double* out);
 
   // Sum of log p(v | mu), without its normaliser and times phi, at entries.

@@ -1,8 +1,8 @@
 """Many processes, on one machine or on many: the ring of the paper on MPI.
 
 Strips of the longer factor stay on their rank; strips of the shorter one travel (`ring.py`). Every rank runs the same
-chain in lock step: hyperparameters and metric follow from sums of strips, which are added in the order of the strips
-whoever has them. So the chain has the same bits on any number of ranks as on threads.
+chain in lock step: hyperparameters and metric follow from sums of strips, which are added in a fixed order, whoever has
+them. So the chain has the same bits on any number of ranks as on threads.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ class MpiChain:
         self.core.restore()
         self._complete.clear()
 
-    # -- adding up: each strip on its rank, then all in the order of the strips ---------------------------
+    # -- adding up: each strip on its rank, then all in a fixed order (`grouped.hpp`) -----------------------
 
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""

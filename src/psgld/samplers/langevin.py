@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..engines import Blocks, Engine, MpiChain, ThreadedChain
 from ..engines.threads import SCORE, Grid, H, W
 from ..errors import SamplingError
-from ..metrics import Identity, Metric
+from ..metrics import Metric
 from ..models import Hyper, Tweedie
 from ..probes import Probes
 from ..schedule import Hopping, Schedule
@@ -38,7 +38,7 @@ halving it a few times has not helped: then it is the data that say so."""
 _MOST_DIVERGENCES = 30
 _UPKEEPS_BETWEEN_SAVES = 8
 _IDLE_CYCLES = 8
-"""Where nothing is learnt and the metric is fixed, an upkeep only saves the chain, unless it has run away."""
+"""Where nothing is learnt and the metric stays, an upkeep only saves the chain, unless it has run away."""
 
 _EARLY_CYCLES = 30
 """At first everything changes fast: an upkeep comes at the end of every cycle, and there is no momentum yet."""
@@ -186,7 +186,7 @@ class LangevinChain(Chain):
             self._upkeep_if_due()
 
     def pass_marks(self, recorder: Marks, marks: range, keep: bool) -> int:
-        """Run to the last of these iterations, and take what is recorded at each of them in passing; or to the first.
+        """Run to the last of these iterations, and record each in passing; or, where it has to stop, to the first.
 
         Where something is wrong at a mark, the chain goes back to it and settles there, as if it had stopped.
         Return how many of them were recorded.
@@ -349,11 +349,13 @@ class LangevinChain(Chain):
         if not self.settle():
             return
         self._upkeeps += 1
-        if self._upkeeps % _UPKEEPS_BETWEEN_SAVES == 0 or (self._is_idle() and cycle >= _IDLE_CYCLES):
+        due = self.setup.metric.due(self._upkeeps)
+        idle = not (due or self._learns()) and cycle >= _EARLY_CYCLES
+        if idle or self._upkeeps % _UPKEEPS_BETWEEN_SAVES == 0:
             self._save()
         if self.setup.temperature > 0:
             self._draw_hyper(cycle)
-        if self.setup.metric.due(self._upkeeps):
+        if due:
             self._refresh_metric()
         elif _far(self.hyper, self._metric_hyper):
             self.setup.metric.rescale(self.factors, self.hyper)
@@ -395,13 +397,13 @@ class LangevinChain(Chain):
     def _cycles_to_upkeep(self, cycle: int) -> int:
         """Return 1, or more where a cycle takes less time than its upkeep in Python, or where little is to be done."""
         early = _EARLY_CYCLES - cycle  # there is an upkeep at its end, when momentum sets in
-        if self._is_idle():
-            return min(cycle, _IDLE_CYCLES, early if early > 0 else _IDLE_CYCLES)
-        return 1 if early > 0 else int(np.clip(3e-4 / self._cycle_seconds(), 1, 10))
-
-    def _is_idle(self) -> bool:
-        """Return whether an upkeep changes nothing in a chain that is sound."""
-        return not self._learns() and isinstance(self.setup.metric, Identity)
+        if self._learns():
+            return 1 if early > 0 else int(np.clip(3e-4 / self._cycle_seconds(), 1, 10))
+        cycles, most = 1, min(cycle, _IDLE_CYCLES, early if early > 0 else _IDLE_CYCLES)
+        while cycles < most and not self.setup.metric.due(self._upkeeps + cycles):
+            cycles += 1
+        self._upkeeps += cycles - 1  # those that are passed over count
+        return cycles
 
     def _dispersion_is_due(self) -> bool:
         """Return whether φ moves at this upkeep: not at each, where that takes longer than what lies between them."""
