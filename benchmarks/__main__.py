@@ -69,7 +69,9 @@ def main() -> None:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     settings = Settings(args.quick, args.prototypes)
     cores = len(os.sched_getaffinity(0))
-    print(f"{cores} cores, load {os.getloadavg()[0]:.1f}; the least of several runs in turns")
+    print(
+        f"{cores} cores, load {os.getloadavg()[0]:.1f}; the least of several runs in turns, unless a row says otherwise"
+    )
     warnings.simplefilter("ignore")
     for name in args.names or BENCHMARKS:
         for row in BENCHMARKS[name](settings):

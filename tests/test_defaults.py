@@ -76,7 +76,7 @@ def test_every_likelihood_at_every_scale(name, scale):
 @pytest.mark.parametrize(
     ("rows", "cols", "observed", "least"),
     [
-        (2000, 1500, 0.001, -1.0),  # three entries for every two rows: the prior, mostly
+        (2000, 1500, 0.001, 0.4),  # three entries for every two rows: the prior, mostly
         (2000, 1500, 0.01, 0.85),
         (500, 400, 0.1, 0.94),
         (300, 200, 0.5, 0.97),
@@ -98,7 +98,8 @@ def test_any_density_and_shape(name, rows, cols, observed, least):
     post = fit(
         data if observed < 0.3 else np.where(seen, V, np.nan), psgld.FactorModel(3, name, bias=not positive)
     )
-    assert agreement(post, mu, *cells(mu.shape)) > least
+    if (name, observed) != ("gaussian", 0.001):  # there, signs and all, nothing can be found
+        assert agreement(post, mu, *cells(mu.shape)) > least
     assert post.divergences == 0
     assert is_level(post) or (name, cols) == (
         "gaussian",
