@@ -236,8 +236,8 @@ void Chain<T>::advance(Pool& pool, const Stretch& s, Range strips, const Marks<T
                     share_kernel(id, threads, marks->watched, totals);
                     for (int which : {0, 1})
                       if (T* out = marks->room[which])
-                        share_gather(id, threads, which, factor(which).x,
-                                     out + mark * side(which).size() * marks->width, marks->width);
+                        share_draw(id, threads, which, s.parts[marks->after[mark] - 1],
+                                   out + mark * side(which).size() * marks->width, marks->width);
                   },
                   [&] {
                     if (!sums) share_groups(0, 1, 0, kMarkSums);
@@ -357,7 +357,6 @@ void Chain<T>::share_sums(int id, int n, int quantities) {
     take_sums(grid.inner, inner, static_cast<int>(s), quantities);
 }
 
-// A thread has just had the outer strips of its share, and the inner strips that met them in this part.
 template <class T>
 void Chain<T>::share_groups(int id, int n, int part, int quantities) {
   const size_t strips[] = {grid.outer.rows.size(), grid.inner.rows.size()};
@@ -409,6 +408,22 @@ void Chain<T>::share_gather(int id, int n, int which, const Aligned<T>& from, T*
   const size_t stride = factor(which).stride;
   for (size_t i = s.size() * id / n; i < s.size() * (id + 1) / n; ++i)
     if (s.here(i)) stream(from.data() + s.position(i) * stride, width, out + i * width);
+  end_stream();
+}
+
+// Rows that are whole cache lines go out in any order: each thread has those of its strips at hand. Others
+// would be written in pieces, which is slow.
+template <class T>
+void Chain<T>::share_draw(int id, int n, int which, int part, T* out, size_t width) const {
+  const Side<T>& s = side(which);
+  const Factor<T>& f = factor(which);
+  if (!whole_lines(out, width)) return share_gather(id, n, which, f.x, out, width);
+  const size_t strips = s.rows.size(), shift = &f == &outer ? 0 : grid.inner_strip(0, part);
+  for (size_t j = strips * id / n; j < strips * (id + 1) / n; ++j) {
+    const size_t strip = (j + shift) % strips, first = s.first[strip];
+    for (size_t at = first; at < first + s.rows[strip]; ++at)
+      stream(f.x.data() + at * f.stride, width, out + s.ids[at] * width);
+  }
   end_stream();
 }
 

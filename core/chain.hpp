@@ -167,6 +167,10 @@ class Chain {
   void share_kernel(int id, int n, const Watched<T>& watched, std::span<double> totals) const;
   void share_gather(int id, int n, int which, const Aligned<T>& from, T* out, size_t width) const;
 
+  // After an iteration that read a part, a thread has at hand the outer strips of its share, and the inner
+  // strips that met them.
+  void share_draw(int id, int n, int which, int part, T* out, size_t width) const;
+
   // The sums that were taken, of a share of the groups of strips; then those of all groups, (2, quantities,
   // components).
   void share_groups(int id, int n, int part, int quantities);

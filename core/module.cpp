@@ -8,6 +8,7 @@
 
 #include "chain.hpp"
 #include "grouped.hpp"
+#include "pages.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -374,6 +375,11 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
             return nb::ndarray<nb::numpy, T>(a.data(), 2, shape, nb::find(c));
           },
           nb::rv_policy::reference_internal)
+      .def("reserve",
+           [](C&, Pool& pool, OutCube<T> room) {
+             nb::gil_scoped_release release;
+             make_pages(pool, room.data(), room.size() * sizeof(T));
+           })
       .def("gather",
            [](C& c, Pool& pool, int which, const char* name, OutMatrix<T> out) {
              require(out.shape(0) == c.side(which).size() && static_cast<int>(out.shape(1)) <= c.components,

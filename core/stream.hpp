@@ -10,6 +10,12 @@
 
 namespace psgld {
 
+// Whether rows of n numbers, the first of them here, begin and end with a cache line.
+template <class T>
+bool whole_lines(const T* first, size_t n) {
+  return reinterpret_cast<uintptr_t>(first) % 64 == 0 && n * sizeof(T) % 64 == 0;
+}
+
 template <class T>
 void stream(const T* from, size_t n, T* to) {
 #if defined(__x86_64__)

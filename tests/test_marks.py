@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import psgld
+from psgld.engines import ThreadedChain
 from psgld.record import Recorder
 from psgld.run import Passing, Plan, run
 
@@ -32,6 +33,8 @@ CASES = {
     "gamma prior": dict(V=V, model=psgld.FactorModel(3, "poisson", psgld.GammaPrior(2.0, 1.0))),
     "normal-Wishart": dict(V=REAL, model=psgld.FactorModel(2, "gaussian", psgld.NormalWishart())),
     "double": dict(V=V, model=psgld.FactorModel(3, "poisson"), sampler=psgld.PSGLD(dtype="float64")),
+    "whole cache lines": dict(V=V, model=psgld.FactorModel(16, "poisson")),
+    "whole cache lines, columns outer": dict(V=V.T, model=psgld.FactorModel(16, "poisson")),
     "drawn entries": dict(V=V, model=psgld.FactorModel(3, "poisson"), sampler=psgld.SGLD()),
     "diverging": dict(
         V=V, model=psgld.FactorModel(3, "poisson"), sampler=psgld.PSGLD(10, jump, psgld.Identity())
@@ -57,6 +60,27 @@ def test_passed_marks_are_as_those_that_were_stopped_at(case, thin, monkeypatch)
             np.testing.assert_array_equal(getattr(passed, name)[column], expected, err_msg=column)
     if stopped.tracked is not None:
         np.testing.assert_array_equal(passed.tracked.mean, stopped.tracked.mean)
+
+
+@pytest.mark.parametrize("ahead", [1, 30 * 20 * 4 * 7])
+def test_memory_of_draws_is_made_ready_once(ahead, monkeypatch):
+    """A few draws ahead, in order, whatever is asked for; not behind the last."""
+    monkeypatch.setattr("psgld.record.recorder._AHEAD", ahead)
+    asked = {30: [], 20: []}
+    monkeypatch.setattr(ThreadedChain, "reserve", lambda self, room: asked[room.shape[1]].append(len(room)))
+    psgld.sample(V, FIXED, tune=0, draws=100, thin=2, chains=1, sampler=psgld.PSGLD(5))
+    assert asked[30] == asked[20] and len(asked[30]) > 1
+    assert sum(asked[30]) <= 100
+
+
+def test_memory_that_is_made_ready_is_not_changed():
+    """It may hold draws already."""
+    chain = chain_of(FIXED)
+    room = np.random.default_rng(2).random((2000, 30, 16)).astype(np.float32)
+    before = room.copy()
+    for some in (room, room[3:5], room[:0], room[1999:]):
+        chain.factors.reserve(some)
+    np.testing.assert_array_equal(room, before)
 
 
 class Log:

@@ -78,7 +78,7 @@ def run(
                     recorder.record(keep)
                     marks = marks[1:]
             n, seconds = chain.iteration - start, max(time.perf_counter() - before, 1e-9)
-            pace = agree(min(4 * pace, max(1.0, n * _SLICE / seconds)))
+            pace = agree(min(16 * pace, max(1.0, n * _SLICE / seconds)))
             since += n
             if since >= pace:
                 yield since

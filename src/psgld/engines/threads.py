@@ -262,6 +262,10 @@ class ThreadedChain:
         given = _NO_DRAWS if draws is None else draws
         return self.core.advance_marking(self._pool, t, parts, steps, scales, given, marks, *entries, *room)
 
+    def reserve(self, room: NDArray[Any]) -> None:
+        """Have the system provide the memory of draws, (draws, rows, width), by all threads: they are written soon."""
+        self.core.reserve(self._pool, room)
+
     def accumulate(self, kind: int, part: int = -1) -> None:
         """Add up scores or weights over a part (or over all of V) for every row of both factors."""
         self.core.accumulate(self._pool, kind, part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -16,6 +17,18 @@ FACTORS = ("W", "H", "row_bias", "col_bias")
 
 NORMALS = ("row_mean", "row_precision", "col_mean", "col_precision")
 """The draws that only a normal–Wishart prior has."""
+
+
+_LINE = 64
+"""Bytes of a cache line."""
+
+
+def _whole_lines(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    """Return an empty array that begins with a cache line, so that threads can write its rows in any order."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + _LINE, np.uint8)
+    first = -memory.ctypes.data % _LINE
+    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 @final
@@ -55,7 +68,7 @@ class Draws:
         itemsize = np.dtype(dtype).itemsize
         factors = chains * kept * sum(shape) * model.components * itemsize
         _check_memory(factors + chains * draws * (2 * model.components + 2) * 8, chains, draws)
-        W, H = (np.empty((chains, kept, n, model.rank), dtype) for n in shape)
+        W, H = (_whole_lines((chains, kept, n, model.rank), dtype) for n in shape)
         row_bias, col_bias = (np.empty((chains, kept, n), dtype) if model.bias else None for n in shape)
         row_rate, col_rate = (np.empty((chains, draws, model.components)) for _ in shape)
         offset, phi = (np.empty((chains, draws)) for _ in range(2))

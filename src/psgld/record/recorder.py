@@ -15,6 +15,9 @@ from .traces import Trace
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
+_AHEAD = 1 << 28
+"""Bytes of draws for which memory is made ready at once: rarely, and for a small part of a second."""
+
 
 @final
 class Recorder:
@@ -35,6 +38,7 @@ class Recorder:
         self.warmup, self.trace = Trace(), Trace()
         self.moments = RunningMoments(chain, *track) if track is not None else None
         self.kept = 0
+        self._ready = 0  # draws for which there is memory
         self._divergences = 0
 
     @property
@@ -81,7 +85,20 @@ class Recorder:
         """Return where the next n draws of W and H go, perhaps none; None if the chain has to stop at each mark."""
         if keep and any(x is not None for x in (self.moments, self.spread, self.precision)):
             return None
-        return self.draws.room(self.number, slice(self.kept, self.kept + (n if keep else 0)))
+        first, last = self.kept, self.kept + (n if keep else 0)
+        room = self.draws.room(self.number, slice(first, last))
+        if room is not None and last > self._ready:
+            self._make_ready(first, last)
+        return room
+
+    def _make_ready(self, first: int, last: int) -> None:
+        """Have memory at hand for draws up to the last, and some more: page by page, it would cost thrice as much."""
+        W, H = (x[self.number] for x in (self.draws.W, self.draws.H))
+        if len(W):
+            begin = max(first, self._ready)
+            self._ready = max(last, begin + _AHEAD // (W[0].nbytes + H[0].nbytes))
+            for factor in (W, H):
+                self.chain.factors.reserve(factor[begin : self._ready])
 
     def record_passed(
         self, keep: bool, iterations: Sequence[int], lp: list[float], steps: Sequence[float]

@@ -37,8 +37,9 @@ halving it a few times has not helped: then it is the data that say so."""
 
 _MOST_DIVERGENCES = 30
 _UPKEEPS_BETWEEN_SAVES = 8
-_IDLE_CYCLES = 8
-"""Where nothing is learnt and the metric stays, an upkeep only saves the chain, unless it has run away."""
+_IDLE_CYCLES, _IDLE_SHARE = 8, 4
+"""Where nothing is learnt and the metric stays, an upkeep only saves the chain, unless it has run away: after eight
+cycles, or a fourth of those so far, which it would lose then."""
 
 _EARLY_CYCLES = 30
 """At first everything changes fast: an upkeep comes at the end of every cycle, and there is no momentum yet."""
@@ -195,8 +196,8 @@ class LangevinChain(Chain):
         while marks:
             end = min(marks[-1], self._next_upkeep)
             inside = marks[: max(0, -(-(self._next_upkeep - marks[0]) // marks.step))]  # before the upkeep
-            room = recorder.room(len(inside), keep)
-            if room is None or not self._can_pass():
+            room = recorder.room(len(inside), keep) if self._can_pass() else None
+            if room is None:
                 self.advance(marks[0] - self.iteration)
                 recorder.record(keep)
                 return given - len(marks) + 1
@@ -399,7 +400,8 @@ class LangevinChain(Chain):
         early = _EARLY_CYCLES - cycle  # there is an upkeep at its end, when momentum sets in
         if self._learns():
             return 1 if early > 0 else int(np.clip(3e-4 / self._cycle_seconds(), 1, 10))
-        cycles, most = 1, min(cycle, _IDLE_CYCLES, early if early > 0 else _IDLE_CYCLES)
+        idle = max(_IDLE_CYCLES, cycle // _IDLE_SHARE)
+        cycles, most = 1, min(cycle, idle, early if early > 0 else idle)
         while cycles < most and not self.setup.metric.due(self._upkeeps + cycles):
             cycles += 1
         self._upkeeps += cycles - 1  # those that are passed over count
