@@ -73,3 +73,23 @@ def test_means_and_sds_of_mu(problem, name):
     assert np.sqrt(np.mean(error**2)) < 1.5 * monte_carlo + 0.02
     assert abs(error.mean()) < 0.03
     assert 0.95 < np.mean(0.5 * (sd0 + sd1) / sd) < 1.05
+
+
+@pytest.mark.slow
+def test_sparse_factors():
+    """A prior whose density has no bound at zero, where a mirrored step is at its worst."""
+    rng = np.random.default_rng(0)
+    prior = psgld.GammaPrior(0.3)
+    V = rng.poisson(30 * rng.gamma(0.3, size=(60, 4)) @ rng.gamma(0.3, size=(4, 50)))
+    model = psgld.FactorModel(4, "poisson", prior, prior)
+    rows, cols = np.indices(V.shape).reshape(2, -1)
+    settings = dict(progress=False, track=(rows, cols), keep=False, seed=1)
+    gibbs = psgld.sample(V, model, sampler=psgld.Gibbs(), tune=1000, draws=1000, thin=5, **settings).tracked
+    langevin = psgld.sample(V, model, tune=10_000, draws=1000, thin=40, **settings).tracked
+    error = (langevin.mean - gibbs.mean) / gibbs.sd
+    assert np.sqrt(np.mean(error**2)) < 0.1
+    assert abs(error.mean()) < 0.03
+    assert 0.95 < np.mean(langevin.sd / gibbs.sd) < 1.05
+    small = gibbs.mean < 0.1
+    assert small.sum() > 100
+    assert 0.9 < np.median(langevin.mean[small] / gibbs.mean[small]) < 1.1
