@@ -15,8 +15,9 @@ from .traces import Trace
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-_AHEAD = 1 << 28
-"""Bytes of draws for which memory is made ready at once: rarely, and for a small part of a second."""
+_AHEAD = 1 << 26
+"""Bytes of draws for which memory is made ready at once: rarely, but nobody looks for Ctrl-C meanwhile, and memory that
+a virtual machine has to fetch from its host takes ten times as long."""
 
 
 @final
