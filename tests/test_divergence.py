@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import psgld
+from psgld.engines import ThreadedChain
 
 V = np.random.default_rng(2).poisson(6.0, (60, 50)).astype(float)
 
@@ -42,3 +43,40 @@ def test_a_chain_that_no_step_can_save_says_so(monkeypatch):
 def test_a_sound_run_reports_none():
     post = psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=20, tune=200, progress=False)
     assert post.divergences == 0 and not post.sample_stats["diverging"].any()
+
+
+def chain_of(sampler):
+    """A chain that learns nothing: most of its cycle ends are passed over."""
+    model = psgld.FactorModel(2, "poisson", psgld.Exponential(1.0), psgld.Exponential(1.0))
+    data = psgld.Observations.from_dense(V.astype(np.float32))
+    setup = sampler.prepare(data, model, psgld.Threads(1), 0)
+    return setup.chain(1, psgld.probes.Probes.of(data, 100), psgld.Threads(1))
+
+
+@pytest.mark.parametrize(("metric", "step"), [("non-negative", 0.01), ("identity", 1e-5)])
+def test_a_chain_would_not_go_back_far(metric, step, monkeypatch):
+    """It loses eight cycles, or a fourth of those behind it, wherever it runs away."""
+    chain = chain_of(psgld.PSGLD(2, step, metric))
+    cycles, save = [], ThreadedChain.save
+
+    def note(self):
+        cycles.append(chain.iteration // 2)
+        save(self)
+
+    monkeypatch.setattr(ThreadedChain, "save", note)
+    chain.advance(2 * 2000)
+    late = np.array([c for c in cycles if c >= 30] + [2000])
+    assert late[0] == 30
+    assert (np.diff(late) <= np.maximum(8, late[:-1] / 4)).all()
+
+
+def test_a_long_run_is_not_planned_all_at_once():
+    """It would be without a look at the outside world meanwhile: some schedules take microseconds an iteration."""
+    asked = []
+
+    def step(t):
+        asked.append(len(t))
+        return np.full(len(t), 1e-5)
+
+    chain_of(psgld.PSGLD(2, step, "identity")).advance(100_000)
+    assert 2**10 < max(asked) < 2**14

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -33,8 +35,10 @@ CASES = {
     "gamma prior": dict(V=V, model=psgld.FactorModel(3, "poisson", psgld.GammaPrior(2.0, 1.0))),
     "normal-Wishart": dict(V=REAL, model=psgld.FactorModel(2, "gaussian", psgld.NormalWishart())),
     "double": dict(V=V, model=psgld.FactorModel(3, "poisson"), sampler=psgld.PSGLD(dtype="float64")),
-    "whole cache lines": dict(V=V, model=psgld.FactorModel(16, "poisson")),
-    "whole cache lines, columns outer": dict(V=V.T, model=psgld.FactorModel(16, "poisson")),
+    "whole cache lines": dict(V=V, model=psgld.FactorModel(16, "poisson"), sampler=psgld.PSGLD(7)),
+    "whole cache lines, columns outer": dict(
+        V=V.T, model=psgld.FactorModel(16, "poisson"), sampler=psgld.PSGLD(7)
+    ),
     "drawn entries": dict(V=V, model=psgld.FactorModel(3, "poisson"), sampler=psgld.SGLD()),
     "diverging": dict(
         V=V, model=psgld.FactorModel(3, "poisson"), sampler=psgld.PSGLD(10, jump, psgld.Identity())
@@ -119,6 +123,15 @@ def test_a_step_size_may_end_with_the_run(last):
     assert post.W.shape[1] == 50
     with pytest.raises((psgld.ModelError, IndexError)):
         psgld.sample(V, FIXED, sampler=sampler, tune=100, draws=51, thin=10, chains=1)
+
+
+def test_nothing_is_said_of_steps_beyond_the_run():
+    """NumPy warns of a negative root."""
+    sampler = psgld.PSGLD(7, lambda t: 1e-4 * np.sqrt(1 - t / 601), psgld.Identity())
+    with warnings.catch_warnings(record=True) as said:  # an error would be taken for the end of the function
+        warnings.simplefilter("always")
+        psgld.sample(V, FIXED, sampler=sampler, tune=100, draws=50, thin=10, chains=1)
+    assert not said
 
 
 def test_a_chain_that_cannot_pass_comes_back_after_each_mark():

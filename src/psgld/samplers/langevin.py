@@ -37,9 +37,10 @@ halving it a few times has not helped: then it is the data that say so."""
 
 _MOST_DIVERGENCES = 30
 _UPKEEPS_BETWEEN_SAVES = 8
-_IDLE_CYCLES, _IDLE_SHARE = 8, 4
+_IDLE_CYCLES, _IDLE_SHARE, _IDLE_ITERATIONS = 8, 4, 8192
 """Where nothing is learnt and the metric stays, an upkeep only saves the chain, unless it has run away: after eight
-cycles, or a fourth of those so far, which it would lose then."""
+cycles, or a fourth of those so far, which it would lose then; but all until there is planned at once, which should not
+take long."""
 
 _EARLY_CYCLES = 30
 """At first everything changes fast: an upkeep comes at the end of every cycle, and there is no momentum yet."""
@@ -266,7 +267,8 @@ class LangevinChain(Chain):
         if not (first <= t <= t + n <= first + len(parts) and factor == self.step_factor):
             first, factor, m = t, self.step_factor, max(n, self._next_upkeep - self.iteration)
             try:
-                steps = tabulate(self.setup.step_size, t, m) * factor
+                with np.errstate(all="ignore"):
+                    steps = tabulate(self.setup.step_size, t, m) * factor
             except Exception:  # whatever the user's function does: it may end with the run
                 m, steps = n, tabulate(self.setup.step_size, t, n) * factor
             parts, scales = self.setup.schedule.parts(t, m, self.setup.grid.part_sizes, self.key)
@@ -350,13 +352,14 @@ class LangevinChain(Chain):
         if not self.settle():
             return
         self._upkeeps += 1
-        due = self.setup.metric.due(self._upkeeps)
-        idle = not (due or self._learns()) and cycle >= _EARLY_CYCLES
-        if idle or self._upkeeps % _UPKEEPS_BETWEEN_SAVES == 0:
+        due = self.setup.metric.due
+        # Where the one before was passed over, the state to go back to is old.
+        rare = not (self._learns() or due(self._upkeeps - 1)) and cycle >= _EARLY_CYCLES
+        if rare or self._upkeeps % _UPKEEPS_BETWEEN_SAVES == 0:
             self._save()
         if self.setup.temperature > 0:
             self._draw_hyper(cycle)
-        if due:
+        if due(self._upkeeps):
             self._refresh_metric()
         elif _far(self.hyper, self._metric_hyper):
             self.setup.metric.rescale(self.factors, self.hyper)
@@ -400,7 +403,7 @@ class LangevinChain(Chain):
         early = _EARLY_CYCLES - cycle  # there is an upkeep at its end, when momentum sets in
         if self._learns():
             return 1 if early > 0 else int(np.clip(3e-4 / self._cycle_seconds(), 1, 10))
-        idle = max(_IDLE_CYCLES, cycle // _IDLE_SHARE)
+        idle = max(_IDLE_CYCLES, min(cycle // _IDLE_SHARE, _IDLE_ITERATIONS // self.setup.cycle))
         cycles, most = 1, min(cycle, idle, early if early > 0 else idle)
         while cycles < most and not self.setup.metric.due(self._upkeeps + cycles):
             cycles += 1
