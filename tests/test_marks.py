@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -156,3 +157,31 @@ def test_a_chain_stops_only_where_it_must(stops):
     else:
         late = [t for t in log.stops if t > 50]  # by then the pace is larger than a mark
         assert late and all(t % 5 == 0 for t in late)
+
+
+class Slow:
+    """A chain, and its recorder, whose draws take ten times as long as its iterations."""
+
+    def __init__(self):
+        self.iteration, self.recorded, self.seconds = 0, 0, 0.0
+
+    def advance(self, n):
+        self.iteration, self.seconds = self.iteration + n, self.seconds + n * 1e-5
+
+    def record(self, keep):
+        self.recorded, self.seconds = self.recorded + 1, self.seconds + 1e-4 * keep
+
+    def pass_marks(self, recorder, marks, keep):
+        for mark in marks:
+            self.advance(mark - self.iteration)
+            self.record(keep)
+        return len(marks)
+
+
+def test_slow_draws_do_not_keep_the_outside_world_waiting(monkeypatch):
+    """How long iterations took before the first draw says nothing of the draws."""
+    chain = Slow()
+    monkeypatch.setattr("psgld.run.time", SimpleNamespace(perf_counter=lambda: chain.seconds))
+    looks = [chain.seconds for _ in run(chain, Plan(200_000, 100_000, 1), chain)]
+    assert chain.iteration == 300_000 and chain.recorded == 100 + 100_000
+    assert max(np.diff(looks)) < 0.5

@@ -65,6 +65,7 @@ def run(
     pace = 1.0  # iterations a slice
     since, behind = 0, recorder.recorded
     for marks, keep in plan.marks():
+        pace = max(1.0, pace / 16)  # how long draws take is not known yet: their memory may be slow to come
         marks, behind = marks[behind:], max(0, behind - len(marks))
         while marks:
             start, before = chain.iteration, time.perf_counter()
