@@ -375,11 +375,6 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
             return nb::ndarray<nb::numpy, T>(a.data(), 2, shape, nb::find(c));
           },
           nb::rv_policy::reference_internal)
-      .def("reserve",
-           [](C&, Pool& pool, OutCube<T> room) {
-             nb::gil_scoped_release release;
-             make_pages(pool, room.data(), room.size() * sizeof(T));
-           })
       .def("gather",
            [](C& c, Pool& pool, int which, const char* name, OutMatrix<T> out) {
              require(out.shape(0) == c.side(which).size() && static_cast<int>(out.shape(1)) <= c.components,
@@ -464,6 +459,10 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
 NB_MODULE(_core, m) {
   m.doc() = "Compiled core of psgld: blocks, kernels, the loop over iterations.";
   m.attr("instruction_set") = instruction_set();
+  m.def("make_pages", [](Pool& pool, nb::ndarray<nb::numpy, nb::c_contig, nb::device::cpu> room) {
+    nb::gil_scoped_release release;
+    make_pages(pool, room.data(), room.nbytes());
+  });
   m.def("add_rows", [](InMatrix<double> x) {  // as the sums over strips are
     auto out = make_array<double>({x.shape(1)});
     add_grouped(x.data(), x.shape(0), x.shape(1), out.data());

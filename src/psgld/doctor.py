@@ -14,8 +14,8 @@ from . import _core
 from .datasets import synthetic
 from .engines import Threads
 from .errors import PsgldError
+from .memory import available_memory
 from .models import FactorModel
-from .record.draws import available_memory
 from .sample import sample
 from .samplers import PSGLD
 

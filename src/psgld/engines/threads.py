@@ -264,7 +264,7 @@ class ThreadedChain:
 
     def reserve(self, room: NDArray[Any]) -> None:
         """Have the system provide the memory of draws, (draws, rows, width), by all threads: they are written soon."""
-        self.core.reserve(self._pool, room)
+        _core.make_pages(self._pool, room)
 
     def accumulate(self, kind: int, part: int = -1) -> None:
         """Add up scores or weights over a part (or over all of V) for every row of both factors."""

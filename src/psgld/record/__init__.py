@@ -1,6 +1,6 @@
 """What is kept of a run: draws, traces, running moments; in memory, and in a store."""
 
-from .draws import Draws, available_memory
+from .draws import Draws
 from .layout import Layout
 from .moments import RunningMoments
 from .recorder import Recorder
@@ -16,5 +16,4 @@ __all__ = [
     "Saver",
     "Store",
     "Trace",
-    "available_memory",
 ]

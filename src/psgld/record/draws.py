@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SamplingError, in_bytes
+from ..memory import available_memory
 from ..models import FactorModel, NormalWishart
 
 FACTORS = ("W", "H", "row_bias", "col_bias")
@@ -160,15 +161,3 @@ def _check_memory(needed: int, chains: int, draws: int) -> None:
             "a tenth of which is left to others; "
             "ask for fewer draws, a smaller rank, or keep=False with track=(rows, cols)"
         )
-
-
-def available_memory() -> int | None:
-    """Return the bytes that can be allocated without swapping, where the system tells."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None

@@ -58,7 +58,10 @@ class Marks(Protocol):
         """Record the state of the chain; with `keep`, as a draw."""
 
     def room(self, n: int, keep: bool) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return where the next n draws of W and H go, perhaps none; None if the chain has to stop at each mark."""
+        """Return where the next n draws of W and H go, perhaps none; None if the chain has to stop at each mark.
+
+        Asked by chains that can pass marks: their factors can `reserve` the memory of more.
+        """
 
     def record_passed(
         self, keep: bool, iterations: Sequence[int], lp: list[float], steps: Sequence[float]

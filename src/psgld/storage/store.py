@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, in_bytes
+from ..memory import available_memory
 from ..posterior import Posterior, Tracked, usable
 from ..recommend import Seen
-from ..record import Draws, Layout, RunningMoments, Store, available_memory
+from ..record import Draws, Layout, RunningMoments, Store
 from ..record.files import Several, read_arrays
 from ..record.layout import POSTERIOR, SEEN, STATS, TRACKED, WARMUP
 from ..record.store import cannot_write, damaged
