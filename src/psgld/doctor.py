@@ -14,7 +14,7 @@ from . import _core
 from .datasets import synthetic
 from .engines import Threads
 from .errors import PsgldError
-from .memory import available_memory
+from .limits import available_memory
 from .models import FactorModel
 from .sample import sample
 from .samplers import PSGLD

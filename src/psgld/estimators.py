@@ -23,10 +23,10 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 from .checks import is_integer
 from .data import ABSENT, Observations
 from .engines import Threads
-from .engines.threads import available_cores
 from .errors import DataError, ModelError
 from .fold_in import Entries, Other, draw, point, reference
 from .labels import drop_if_plain
+from .limits import available_cores
 from .models import Exponential, FactorModel, Gaussian, Normal, Tweedie
 from .posterior import Posterior
 from .predict import Floats, Prediction

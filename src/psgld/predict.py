@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from .checks import as_numbers, is_integer, is_number
-from .engines.threads import available_cores
 from .errors import DataError
 from .labels import LabelArray, frame, named
+from .limits import available_cores
 from .models import Tweedie
 from .models.survival import survival
 from .record import Draws

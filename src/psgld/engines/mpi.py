@@ -23,6 +23,7 @@ from .. import _core
 from ..data import Observations
 from ..errors import ModelError, SamplingError
 from ..labels import Csr
+from ..limits import available_cores
 from ..partition import Strips
 from ..shards import Shards
 from . import ranks
@@ -34,7 +35,6 @@ from .threads import (
     Grid,
     H,
     W,
-    available_cores,
     check_threads,
     columns_are_outer,
     core_chain,
@@ -212,9 +212,9 @@ def _cores_of_this_rank() -> int:
     try:
         allowed[list(os.sched_getaffinity(0))] = 1
     except AttributeError:
-        allowed[: available_cores()] = 1
+        allowed[:] = 1
     together, here = ranks.on_this_machine(allowed)
-    return max(1, int(np.count_nonzero(together)) // here)
+    return max(1, min(int(np.count_nonzero(together)) // here, available_cores()))
 
 
 @final

@@ -6,7 +6,6 @@ likelihood, prior and metric reach it as numbers. The chain does not depend on t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -18,6 +17,7 @@ from .. import _core
 from ..checks import is_integer
 from ..data import Observations
 from ..errors import ModelError
+from ..limits import available_cores
 from ..partition import Strips
 from ..shards import Shards
 from .mapped import mapped_grid
@@ -37,14 +37,6 @@ _FEW = 3
 """Entries a row of a block that the core takes one by one (`few` in sparse_block.hpp)."""
 
 _NO_DRAWS = np.empty((0, 0), np.int32)
-
-
-def available_cores() -> int:
-    """Return the number of cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 @final

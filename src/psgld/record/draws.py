@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SamplingError, in_bytes
-from ..memory import available_memory
+from ..limits import available_memory
 from ..models import FactorModel, NormalWishart
 
 FACTORS = ("W", "H", "row_bias", "col_bias")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, in_bytes
-from ..memory import available_memory
+from ..limits import available_memory
 from ..posterior import Posterior, Tracked, usable
 from ..recommend import Seen
 from ..record import Draws, Layout, RunningMoments, Store
