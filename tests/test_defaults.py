@@ -197,3 +197,14 @@ def test_noise_far_below_the_signal_is_found(noise):
     sd = noise * mu.std()
     post = fit(rng.normal(mu, sd), psgld.FactorModel(3, "gaussian"))
     assert post.draws.phi.mean() == pytest.approx(sd**2, rel=0.3)
+
+
+@pytest.mark.parametrize("weak", [1e-2, 1e-4, 1e-8])
+def test_weak_priors_of_both_factors_do_not_start_the_chain_far_from_the_data(weak):
+    rng = np.random.default_rng(11)
+    mu = rng.gamma(2.0, 1.0, (60, 3)) @ rng.gamma(2.0, 0.3, (3, 40))
+    normal, rate = psgld.Normal(weak), psgld.Exponential(weak)
+    post = fit(rng.normal(mu, 0.3), psgld.FactorModel(3, "gaussian", normal, normal), draws=50)
+    assert post.draws.phi.mean() == pytest.approx(0.09, rel=0.15)
+    post = fit(rng.gamma(10.0, mu / 10.0), psgld.FactorModel(3, "gamma", rate, rate), draws=50)
+    assert post.draws.phi.mean() == pytest.approx(0.1, rel=0.15) and post.divergences == 0

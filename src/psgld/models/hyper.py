@@ -109,14 +109,8 @@ def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
     (array([2., 2., 2., 2.]), array([2., 2., 2., 2.]))
     """
     offset = moments.mean if model.bias else 0.0
-    # The factors must explain what the offset leaves: without one, all of the second moment.
-    spread = moments.variance + (moments.mean - offset) ** 2
-    if not model.nonnegative:
-        product = np.sqrt(_or_one(spread) / model.rank)
-    else:
-        product = (moments.mean if moments.mean > 0.0 else np.sqrt(_or_one(spread))) / model.rank
     row, col = model.row_prior, model.col_prior
-    row_size, col_size = _sizes(row, col, float(product))
+    row_size, col_size = _sizes(row, col, _product(model, moments))
     bias_size = float(np.sqrt(_or_one(moments.variance)))
     phi = start_phi if model.likelihood.phi is None else model.likelihood.phi
     row_rate = _rates(row, row_size, bias_size, model.row_free, model.rank)
@@ -126,6 +120,30 @@ def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
         col.start(col_rate, model.col_free) if isinstance(col, NormalWishart) else None,
         model,
     )
+
+
+def start_sizes(model: FactorModel, moments: Moments, start: Hyper) -> tuple[Array, Array]:
+    """Return the sizes (K',) at which W and H start: those of their priors, unless W H would exceed the data.
+
+    It would under weak priors that were both given, and the way back from there is long.
+    """
+    row, col = (
+        np.array([prior.size_at(float(rate)) for rate in rates])
+        for prior, rates in ((model.row_prior, start.row_rate), (model.col_prior, start.col_rate))
+    )
+    if model.row_prior.given is not None and model.col_prior.given is not None:
+        shrink = float(np.sqrt(min(_product(model, moments) / (row[0] * col[0]), 1.0)))
+        row[: model.rank] *= shrink
+        col[: model.rank] *= shrink
+    return row, col
+
+
+def _product(model: FactorModel, moments: Moments) -> float:
+    """Return what typical sizes of w and h multiply to; they must explain what the offset leaves, without one all."""
+    spread = moments.variance + (0.0 if model.bias else moments.mean**2)
+    if not model.nonnegative:
+        return float(np.sqrt(_or_one(spread) / model.rank))
+    return float((moments.mean if moments.mean > 0.0 else np.sqrt(_or_one(spread))) / model.rank)
 
 
 def _or_one(value: float) -> float:

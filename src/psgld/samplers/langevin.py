@@ -19,6 +19,7 @@ from ..engines.threads import SCORE, Grid, H, W
 from ..errors import SamplingError
 from ..metrics import Metric
 from ..models import Hyper, Tweedie
+from ..models.hyper import start_sizes
 from ..probes import Probes
 from ..schedule import Hopping, Schedule
 from ..step_size import StepSize, tabulate
@@ -422,12 +423,8 @@ class LangevinChain(Chain):
 
     def _start_factors(self) -> None:
         model, start = self.setup.model, self.setup.start
-        sides = (
-            (W, model.row_prior, start.row_rate, model.row_free),
-            (H, model.col_prior, start.col_rate, model.col_free),
-        )
-        for which, prior, rate, free in sides:
-            size = np.array([prior.size_at(float(r)) for r in rate])
+        sizes = start_sizes(model, self.setup.moments, start)
+        for which, size, free in zip((W, H), sizes, (model.row_free, model.col_free), strict=True):
             x = self.factors.noise(which, 0) * size
             if model.nonnegative:
                 x = np.abs(x) * np.sqrt(np.pi / 2)  # of mean `size`
