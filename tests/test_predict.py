@@ -221,6 +221,21 @@ def test_survival_is_what_samples_say(member):
     drawn = likelihood.sample(np.broadcast_to(mu, (40_000, 3)), phi, rng)
     np.testing.assert_allclose(share, (drawn[:, None] > x).mean(0), atol=0.012)
     assert ((share >= 0) & (share <= 1)).all()
+    np.testing.assert_array_equal(survival([-np.inf, np.inf], 3.0, 0.2, likelihood.beta), [1.0, 0.0])
+
+
+@pytest.mark.parametrize("beta", [0.003, 0.1, 0.5, 0.9, 0.99])
+def test_survival_of_many_jumps_is_the_series(beta, monkeypatch):
+    mu, rate = 3.0, 1001.0
+    phi = mu**beta / (rate * beta)
+    x = np.maximum(mu + np.linspace(-5, 5, 41) * np.sqrt(phi * mu ** (2 - beta)), 0.0)
+    quick = survival(x, mu, phi, beta)
+    monkeypatch.setattr("psgld.models.survival._MANY", np.inf)
+    np.testing.assert_allclose(quick, survival(x, mu, phi, beta), atol=5e-5)
+
+
+def test_survival_of_values_almost_without_noise_is_quick():
+    np.testing.assert_allclose(survival([1.99, 2.0, 2.01], 2.0, 1e-12, 0.5), [1.0, 0.5, 0.0], atol=1e-6)
 
 
 @pytest.mark.parametrize("member", MEMBERS)
@@ -232,6 +247,9 @@ def test_exceeding_is_the_share_of_new_observations(member):
     assert each[0] > 0.8 and each[-1] < 0.2
     with pytest.raises(psgld.DataError, match="one a pair"):
         p.exceeds([1.0, 2.0])
+    for above in (p.exceeds, p.mean_exceeds):
+        with pytest.raises(psgld.DataError, match="got NaN"):
+            above(np.nan)
 
 
 @pytest.fixture(scope="module")

@@ -260,6 +260,8 @@ class Prediction:
         array = as_numbers(value, "value")
         if array.shape not in ((), self.rows.shape):
             raise DataError(f"one value, or one a pair ({len(self)}) is needed, got shape {array.shape}")
+        if np.isnan(array).any():
+            raise DataError("value must be a number, got NaN: nothing is above it or below")
         return np.ascontiguousarray(np.broadcast_to(array, self.rows.shape))
 
 

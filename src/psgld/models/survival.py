@@ -7,6 +7,9 @@ from numpy.typing import ArrayLike
 
 from psgld.models._common import Array, real
 
+_MANY = 1000.0
+"""Jumps of a compound Poisson, on average, from which on three moments tell its distribution: to 4e-5 and better."""
+
 
 def survival(x: ArrayLike, mu: ArrayLike, phi: ArrayLike, beta: float) -> Array | None:
     """Return the probability that a new observation is above x; None for members that have no formula here.
@@ -23,8 +26,8 @@ def survival(x: ArrayLike, mu: ArrayLike, phi: ArrayLike, beta: float) -> Array 
         return real(ndtr((mu - x) / np.sqrt(phi)))
     if beta < 0.0 and beta != -1.0:
         return None
-    above = x >= 0.0 if beta > 0.0 else x > 0.0  # else every value is above x
-    out = np.ones(x.shape)
+    above = (x >= 0.0 if beta > 0.0 else x > 0.0) & (x < np.inf)  # else every value is above x, or none
+    out = np.where(x < np.inf, 1.0, 0.0)
     member = {1.0: _poisson, 0.0: _gamma, -1.0: _inverse_gaussian}.get(beta)
     x, mu, phi = x[above], mu[above], phi[above]
     out[above] = _compound_poisson(x, mu, phi, beta) if member is None else member(x, mu, phi)
@@ -57,7 +60,9 @@ def _compound_poisson(x: Array, mu: Array, phi: Array, beta: float) -> Array:
 
     rate, scale, shape = mu**beta / (phi * beta), phi * (1.0 - beta) * mu ** (1.0 - beta), beta / (1.0 - beta)
     out = np.zeros(x.shape)
-    left, n = np.arange(x.size), 1
+    many = (rate > _MANY) & (rate * beta > 3.0)  # 1 / (rate β) is the squared coefficient of variation
+    out[many] = _three_moments(x[many], mu[many], phi[many], beta)
+    left, n = np.flatnonzero(~many), 1
     while left.size:
         r = rate[left]
         above = gammaincc(n * shape, x[left] / scale[left])
@@ -65,3 +70,15 @@ def _compound_poisson(x: Array, mu: Array, phi: Array, beta: float) -> Array:
         out[left] += np.where(certain, gammainc(n, r), above * np.exp(n * np.log(r) - r - gammaln(n + 1.0)))
         left, n = left[~(certain | past)], n + 1
     return out
+
+
+def _three_moments(x: Array, mu: Array, phi: Array, beta: float) -> Array:
+    """Return P(v > x) of the shifted gamma variable with the mean μ, the sd s = sqrt(φ μ^{2-β}) and the skewness of v.
+
+    The latter is (2-β) s / μ. What is left is the excess kurtosis, of the order of the inverse number of jumps.
+    """
+    from scipy.special import gammaincc
+
+    spread = np.sqrt(phi * mu ** (2.0 - beta))
+    root = 2.0 * mu / ((2.0 - beta) * spread)  # of the shape: a gamma variable has the skewness 2 / sqrt(shape)
+    return real(gammaincc(root**2, np.maximum(root**2 + root * (x - mu) / spread, 0.0)))
