@@ -70,6 +70,8 @@ def test_more_blocks_than_rows(partition):
         partition.cut(data, 6)
     with pytest.raises(ModelError, match="6 blocks cannot be cut from 5 columns"):
         InOrder().cut(Observations.from_dense(np.ones((9, 5))), 6)
+    with pytest.raises(ModelError, match="10 blocks cannot be cut from 5 columns; choose blocks <= 5"):
+        Shuffled().cut(Observations.from_dense(np.ones((9, 5))), 10)
 
 
 def test_assigned():

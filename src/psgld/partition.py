@@ -54,13 +54,14 @@ class Shuffled(Partition):
 
     def cut(self, observations: Observations, blocks: int) -> tuple[Strips, Strips]:
         """Return the strips of the rows and of the columns."""
+        check_blocks(blocks, observations.shape)
         rows, cols = (
             np.random.default_rng([self.seed, side]).permutation(n)
             for side, n in enumerate(observations.shape)
         )
         return (
-            balanced(rows, observations.row_counts(), blocks, "rows"),
-            balanced(cols, observations.col_counts(), blocks, "columns"),
+            balanced(rows, observations.row_counts(), blocks),
+            balanced(cols, observations.col_counts(), blocks),
         )
 
 
@@ -71,10 +72,11 @@ class InOrder(Partition):
 
     def cut(self, observations: Observations, blocks: int) -> tuple[Strips, Strips]:
         """Return the strips of the rows and of the columns."""
+        check_blocks(blocks, observations.shape)
         rows, cols = (np.arange(n) for n in observations.shape)
         return (
-            balanced(rows, observations.row_counts(), blocks, "rows"),
-            balanced(cols, observations.col_counts(), blocks, "columns"),
+            balanced(rows, observations.row_counts(), blocks),
+            balanced(cols, observations.col_counts(), blocks),
         )
 
 
@@ -100,6 +102,7 @@ class Assigned(Partition):
 
     def cut(self, observations: Observations, blocks: int) -> tuple[Strips, Strips]:
         """Return the strips of the rows and of the columns."""
+        check_blocks(blocks, observations.shape)
         sides = zip((self.rows, self.cols), observations.shape, ("rows", "columns"), strict=True)
         rows, cols = (_assigned(np.asarray(strip), n, blocks, name) for strip, n, name in sides)
         return rows, cols
@@ -121,17 +124,16 @@ def choose_blocks(observations: Observations, most: int = 64) -> int:
     return int(np.clip(work / (16 * (rows + cols)), 1, min(rows, cols, most)))
 
 
-def _check(blocks: int, n: int, name: str) -> None:
+def check_blocks(blocks: int, shape: tuple[int, int]) -> None:
+    """Refuse more strips than the shorter side has rows or columns."""
+    n, name = min(zip(shape, ("rows", "columns"), strict=True), key=lambda side: side[0])
     if blocks > n:
-        raise ModelError(
-            f"{blocks} blocks cannot be cut from {n} {name}; choose blocks <= {n}, or leave it out"
-        )
+        raise ModelError(f"{blocks} blocks cannot be cut from {n} {name}; choose blocks <= {n}")
 
 
-def balanced(order: IntArray, counts: IntArray, blocks: int, name: str) -> Strips:
+def balanced(order: IntArray, counts: IntArray, blocks: int) -> Strips:
     """Cut so that strips hold about equally many entries, and each at least one row."""
     n = len(order)
-    _check(blocks, n, name)
     # A row without entries still costs its noise, so it counts for a little.
     weight = np.cumsum(counts[order] + 1.0)
     bounds = np.searchsorted(weight, weight[-1] * np.arange(1, blocks) / blocks, side="left") + 1
@@ -143,7 +145,6 @@ def balanced(order: IntArray, counts: IntArray, blocks: int, name: str) -> Strip
 
 
 def _assigned(strip: NDArray[np.generic], n: int, blocks: int, name: str) -> Strips:
-    _check(blocks, n, name)
     if strip.shape != (n,):
         raise ModelError(
             f"one strip for each of the {n} {name} is needed, got an array of shape {strip.shape}"

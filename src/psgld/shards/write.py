@@ -25,7 +25,7 @@ from ..checks import is_integer
 from ..data import ABSENT
 from ..errors import DataError, ModelError
 from ..labels import Csr, LabelArray, canonical, check_duplicates, check_shape
-from ..partition import balanced
+from ..partition import balanced, check_blocks
 from ..readers import Column, naming
 from .ahead import ahead
 from .read import Shards
@@ -273,9 +273,7 @@ def _sorted(found: _Gathered, blocks: int, seed: int) -> _Sorted:
     shape = len(found.rows), len(found.cols)
     check_shape(shape, int(found.row_counts.sum()))
     (row_index, row_labels), (col_index, col_labels) = found.rows.finish(), found.cols.finish()
-    for name, size in (("rows", shape[0]), ("columns", shape[1])):
-        if size < blocks:
-            raise ModelError(f"{blocks} blocks cannot be cut from {size} {name}; choose blocks <= {size}")
+    check_blocks(blocks, shape)
     strip_of_code = found.dealer.strips(shape[0])
     row_strips = np.empty_like(strip_of_code)
     raw_counts, col_counts = np.empty_like(found.row_counts), np.empty_like(found.col_counts)
@@ -286,7 +284,7 @@ def _sorted(found: _Gathered, blocks: int, seed: int) -> _Sorted:
     first = np.searchsorted(row_strips[order], np.arange(blocks))
     place = np.empty(shape[0], np.int32)
     place[order] = np.arange(shape[0]) - first[row_strips[order]]
-    cols = balanced(np.random.default_rng([seed, 1]).permutation(shape[1]), col_counts, blocks, "columns")
+    cols = balanced(np.random.default_rng([seed, 1]).permutation(shape[1]), col_counts, blocks)
     col_strips = np.empty(shape[1], np.uint16)
     col_strips[cols.order] = np.repeat(np.arange(blocks), np.diff(cols.bounds))
     return _Sorted(
