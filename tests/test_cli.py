@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import gzip
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -369,6 +371,14 @@ def test_predict_errors(work, tmp_path, capsys):
     fails(capsys, ["predict", run, pairs], "a row and a column are needed")
     pairs.write_bytes(b"user-1,\xff\xfe\n")
     fails(capsys, ["predict", run, pairs], "not UTF-8")
+    packed = tmp_path / "p.csv.gz"
+    whole = gzip.compress(b"user-1,item-3\n" * 1000)
+    for content in (b"user-1,item-3\n", whole[:-9], whole[:20] + b"\xff\x00" + whole[22:]):
+        packed.write_bytes(content)
+        fails(capsys, ["predict", run, packed], "p.csv.gz: cannot be read")
+    pairs.write_text('"' + 200_000 * "x" + "\n")
+    fails(capsys, ["predict", run, pairs], "p.csv: cannot be read")
+    fails(capsys, ["predict", run, tmp_path], "is a directory or a pipe")
     pairs.write_text("user-1,item-3\n")
     fails(capsys, ["predict", run, pairs, "--level", "90"], "between 0 and 1", "'90'")
     fails(capsys, ["predict", run, pairs, "--col", "thing"], "no column 'thing'")
@@ -444,6 +454,8 @@ def test_evaluate_errors(work, tmp_path, capsys):
     twice = write(tmp_path / "t.csv", None, ["user-1", "user-1"], ["item-3", "item-3"], [4, 5])
     assert main(["evaluate", str(work / "run.npz"), twice, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["entries"] == 2
+    Path(test).write_text("user,item,rating\n")
+    fails(capsys, ["evaluate", work / "run.npz", test], "t.csv: there are no entries in it")
 
 
 def test_summary(work, capsys):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import zlib
 from collections.abc import Iterator, Sequence
+from gzip import BadGzipFile
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,8 @@ def read_entries(path: Path, row: Column, col: Column, value: Column) -> tuple[L
     if isinstance(found, list) and found and isinstance(found[0], Triples):
         rows, cols = merge([part.rows for part in found]), merge([part.cols for part in found])
         values = np.concatenate([part.values for part in found])
+        if not len(values):
+            raise DataError(f"{path.name}: there are no entries in it")
         return rows.labels[rows.codes], cols.labels[cols.codes], values.astype(np.float64)
     data = observations(found)
     i, j, values = data.entries(np.arange(data.stored))
@@ -67,8 +72,10 @@ def read_pairs(path: Path, row: Column, col: Column, posterior: Posterior) -> tu
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the fields of each line that is not blank."""
-    if not path.is_file():
+    if not path.exists():
         raise DataError(f"no such file: {path}")
+    if not path.is_file():
+        raise DataError(f"{path} is a directory or a pipe; pairs are read from a file")
     try:
         with open_text(path) as file:
             start = list(islice((line for line in file if line.strip()), 10))
@@ -78,8 +85,10 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield number, split_line(line, delimiter)
-    except (UnicodeDecodeError, EOFError) as error:
+    except UnicodeDecodeError as error:
         raise DataError(f"{path.name}: not UTF-8 text: {error}") from None
+    except (EOFError, BadGzipFile, zlib.error, csv.Error) as error:
+        raise DataError(f"{path.name}: cannot be read: {error}") from None
 
 
 def _columns(first: Sequence[str], row: Column, col: Column, header: bool) -> tuple[int, int]:
