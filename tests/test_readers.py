@@ -1,5 +1,6 @@
 import builtins
 import gzip
+import re
 
 import numpy as np
 import pytest
@@ -182,6 +183,7 @@ def test_any_labels_come_back(tmp_path_factory, entries):
         ("12,7,nan", "line 4: value 'nan' is not finite: 12,7,nan"),
         ("12,7,-inf,8", "line 4: value '-inf' is not finite: 12,7,-inf,8"),
         ("12,7", r"line 4: 2 field\(s\), at least 3 are needed: 12,7"),
+        ("12,7,1_000", "line 4: value '1_000' is not a number: 12,7,1_000"),
         ("12,7,", "line 4: value '' is not a number: 12,7,"),
         (",7,5", "line 4: a row or column label is missing: ,7,5"),
         ('"12,7,5', r"line 4: 1 field\(s\), at least 3 are needed"),
@@ -200,6 +202,18 @@ def test_bad_first_line_is_no_header(tmp_path):
     path.write_text("12,7,abc\n1,2,3\n")
     with pytest.raises(DataError, match=r"ratings\.csv, line 1: value 'abc' is not a number: 12,7,abc"):
         Observations.from_file(path)
+    for nothing in ("", "NA", "null", "?"):
+        path.write_text(f"ann,x,{nothing}\nbob,y,3\n")
+        with pytest.raises(DataError, match=rf"line 1: value '{re.escape(nothing)}' is not a number"):
+            Observations.from_file(path)
+
+
+def test_a_header_whose_value_is_called_0(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text("user,item,0\n1,4,2\n7,5,1\n")  # frame.groupby(["user", "item"]).size().to_csv(path)
+    check(Observations.from_file(path), [1, 7], [4, 5], [2, 1])
+    path.write_text("ann,x,0\nbob,7,3\n")
+    check(Observations.from_file(path), ["ann", "bob"], ["x", "7"], [0, 3])
 
 
 def test_duplicates_in_a_file(tmp_path):
@@ -354,6 +368,13 @@ def test_matrix_market_patterns_and_blocks(tmp_path, monkeypatch):
     with gzip.open(tmp_path / "x.mtx.gz", "wt") as file:
         file.write(head + "1 1\n\n3 4\n2 2")
     assert read_market(tmp_path / "x.mtx.gz").toarray().nonzero()[1].tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1"])
+def test_matrix_market_with_comments_in_another_encoding(encoding, tmp_path):
+    text = "%%MatrixMarket matrix coordinate real general\n% by José\n2 2 1\n1 2 3\n"
+    (tmp_path / "x.mtx").write_bytes(text.encode(encoding))
+    assert read_market(tmp_path / "x.mtx").toarray().tolist() == [[0, 3], [0, 0]]
 
 
 @pytest.mark.parametrize(

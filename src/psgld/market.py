@@ -23,7 +23,8 @@ _MIRROR = {"general": 0.0, "symmetric": 1.0, "hermitian": 1.0, "skew-symmetric":
 def read_market(path: Path) -> Any:
     """Return a `scipy.sparse` matrix (format coordinate) or an array (format array)."""
     opener: Any = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
+    # Comments may be in any encoding; what else is there must be numbers.
+    with opener(path, "rt", encoding="utf-8-sig", errors="replace") as file:
         form, field, mirror = _header(file.readline())
         lines = (line for line in file if line.strip() and not line.startswith("%"))
         sizes = [int(word) for word in next(lines, "").split()]

@@ -32,6 +32,8 @@ _ROLES = {"row": ("row",), "column": ("col", "column"), "value": ("value",)}
 _INDEX = re.compile(r"(unnamed: ?[0-9]+|index|)")
 _TIME = re.compile(r"(unix_?)?time(_?stamp)?|date(_?time)?")
 """Names of columns, in small letters, that are hardly a row, a column or a value where there are others."""
+_NO_VALUE = ("", "na", "n/a", "nil", "none", "null", "-", "?", ".")
+"""What stands, in small letters, for a value that is missing."""
 _LEADING_ZERO = re.compile(r"(?:^|[\s,;|:\"])0[0-9]", re.MULTILINE)
 
 DELIMITERS = (
@@ -369,11 +371,20 @@ def _layout(path: Path, row: Column, col: Column, value: Column) -> _Layout:
     fields = split_line(lines[0], delimiter)
     named = any(isinstance(column, str) for column in (row, col, value))
     if not named:
-        r, c, v = choose_columns(range(len(fields)), row, col, value)
-        # A first line like "12,7,abc" is a bad line, not a header.
-        named = not _is_number(fields[v]) and not (_is_number(fields[r]) and _is_number(fields[c]))
+        at = choose_columns(range(len(fields)), row, col, value)
+        named = _is_header([split_line(line, delimiter) for line in lines], at)
     columns = choose_columns(fields if named else range(len(fields)), row, col, value)
     return _Layout(delimiter, columns, named)
+
+
+def _is_header(table: list[list[str]], at: list[int]) -> bool:
+    """Tell whether the first of some lines has names in it; "12,7,abc" and "ann,x,NA" are bad lines, not headers."""
+    (row, col, value), *others = ([fields[k] for k in at if k < len(fields)] for fields in table)
+    if not _is_number(value):
+        return value.lower() not in _NO_VALUE and not (_is_number(row) and _is_number(col))
+    # pandas calls a column that has no name 0: "user,item,0".
+    numbers = bool(others) and all(_is_number(label) for other in others for label in other[:2])
+    return numbers and not _is_number(row) and not _is_number(col)
 
 
 def split_line(line: str, delimiter: str | None) -> list[str]:
@@ -389,7 +400,7 @@ def _is_number(field: str) -> bool:
         float(field)
     except ValueError:
         return False
-    return True
+    return field.isascii() and "_" not in field  # Python reads 1_000, NumPy does not
 
 
 def _explain(path: Path, lines: list[str], done: int, layout: _Layout, error: ValueError) -> NoReturn:
