@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import datetime
 import gzip
 import json
 import os
@@ -310,13 +311,19 @@ def test_pairs_from_parquet(work, tmp_path, capsys):
     parquet.write_table(pa.table(columns), path)
     assert main(["predict", str(run), str(path), "--row", "user", "--col", "item"]) == 0
     assert [line["column"] for line in table(capsys.readouterr().out)] == ["item-3", "item-1"]
-    fails(capsys, ["predict", run, path], "2 unknown row label(s): 1.0, 2.0;")
+    fails(capsys, ["predict", run, path], "2 unknown row label(s): 1, 2;")
     parquet.write_table(pa.table({"user": ["user-1", None], "item": ["item-3", "item-1"]}), path)
     fails(capsys, ["predict", run, path], "1 null(s) in column 'user'")
     parquet.write_table(pa.table({"user": ["user-1"]}), path)
     fails(capsys, ["predict", run, path], "a row and a column are needed, got ['user']")
     parquet.write_table(pa.table(columns).slice(0, 0), path)
     fails(capsys, ["predict", run, path], "no pairs")
+    days = [datetime.datetime(2020, 1, day) for day in (1, 2, 3)]
+    parquet.write_table(pa.table({"row": days, "col": [1.0, 2.0, 3.0], "value": [1.0, 2.0, 3.0]}), path)
+    post = psgld.sample(path, psgld.FactorModel(1, "gaussian"), draws=2, tune=10)
+    post.save(tmp_path / "days.npz")
+    assert main(["predict", str(tmp_path / "days.npz"), str(path)]) == 0
+    assert table(capsys.readouterr().out)[1]["row"] == "2020-01-02"
     path.write_bytes(b"PAR1 and no more")
     fails(capsys, ["predict", run, path], "pairs.parquet: cannot be read")
 

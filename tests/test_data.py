@@ -1,3 +1,4 @@
+import datetime
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from psgld.data import Observations, observations
 from psgld.errors import DataError
+from psgld.labels import check_labels
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 fixed = settings(derandomize=True, deadline=None)
@@ -244,6 +246,24 @@ def test_mixed_and_odd_labels():
     assert V.col_labels.tolist() == ["5", "9223372036854775808", "a", "b"]
     V = Observations.from_chunks([(np.array([1.0, 7.0]), np.array([0.5, 1.5]), [1, 2])])
     assert V.row_labels.tolist() == [1, 7] and V.col_labels.tolist() == ["0.5", "1.5"]
+    V = Observations.from_chunks([(np.array([b"a", "é".encode()]), np.array([b"b", b"\xe9"], object), [1, 2])])
+    assert V.row_labels.tolist() == ["a", "é"] and V.col_labels.tolist() == ["\\xe9", "b"]
+
+
+def test_times_are_the_same_labels_in_every_unit_and_library():
+    pandas = pytest.importorskip("pandas")
+    noon = datetime.datetime(2020, 1, 2, 12, 0, 0, 500_000)
+    days = np.array(["2020-01-01", "2020-01-02T12:00:00.5"], "M8[ns]")
+    V = Observations.from_chunks(
+        [(days.astype(f"M8[{unit}]"), [n, n], [1, 2]) for n, unit in enumerate(["ms", "us", "ns"])]
+    )
+    assert V.shape == (2, 3) and V.row_labels.tolist() == ["2020-01-01", "2020-01-02T12:00:00.5"]
+    day = datetime.date(2020, 1, 1)
+    for first in (day, pandas.Timestamp(day), np.datetime64(day), "2020-01-01"):
+        assert V.row_index([first]).tolist() == [0]
+    assert V.row_index([noon, day]).tolist() == [1, 0]
+    aware = noon.replace(tzinfo=datetime.UTC)
+    assert check_labels([aware], "row").tolist() == ["2020-01-02T12:00:00.500000+00:00"]
 
 
 @pytest.mark.parametrize(
@@ -251,6 +271,7 @@ def test_mixed_and_odd_labels():
     [
         (([None, 1, None], [1, 2, 3], [1, 2, 3]), r"2 null row label\(s\)"),
         (([1, 2], [1.0, np.nan], [1, 2]), r"1 null column label\(s\)"),
+        (([1, 2], np.array(["2020-01-01", "NaT"], "M8[D]"), [1, 2]), r"1 null column label\(s\)"),
         (([1, 2], [1, 2], [1.0]), "as many, got 2, 2 and 1"),
         (
             (["u", "v"], [7, 8], [1.0, np.inf]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ DUPLICATES = ("error", "sum", "mean", "last")
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _PLAIN_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_ZEROS = re.compile(r"(\.[0-9]*?)0+$")
 _SHOWN = 5
 
 
@@ -47,12 +49,18 @@ class Coded(NamedTuple):
 def encode(column: Any, what: str = "label") -> Coded:
     """Number the distinct labels of a column in sorted order.
 
-    Integers (and floats without a fraction) become int64, everything else becomes str.
+    Integers (and floats without a fraction) become int64, everything else becomes str; times as ISO 8601 has them.
     """
     column = np.asarray(column)
     if column.ndim != 1:
         raise DataError(f"the {what}s must be a 1-D array, got {column.ndim} dimensions")
-    if column.dtype.kind == "O":
+    if column.dtype.kind in "mM":
+        _refuse_nulls(int(np.count_nonzero(np.isnat(column))), what)
+    if column.dtype.kind == "M":
+        times, codes = np.unique(column, return_inverse=True)
+        names = np.array([_short_time(text) for text in np.datetime_as_string(times).tolist()], dtype=str)
+        return _encode_objects(names[codes].tolist(), what)
+    if column.dtype.kind in "OS":
         return _encode_objects(column.tolist(), what)
     if column.dtype.kind == "f":
         _refuse_nulls(int(np.count_nonzero(np.isnan(column))), what)
@@ -160,11 +168,28 @@ def _encode_objects(column: list[Any], what: str) -> Coded:
         if all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in column):
             with suppress(OverflowError):
                 return _encode_integers(np.array(column, dtype=np.int64))
-        column = [str(x) for x in column]
+        column = [_name(x) for x in column]
     names = sorted(set(column))
     number = dict(zip(names, range(len(names)), strict=True))
     codes = np.fromiter(map(number.__getitem__, column), np.int32, len(column))
     return Coded(codes, np.array(names, dtype=str))
+
+
+def _name(x: Any) -> str:
+    """Return a label as a string, the same for a time whichever library and unit it comes from."""
+    if isinstance(x, bytes):
+        return x.decode(errors="backslashreplace")
+    if isinstance(x, np.datetime64):
+        return _short_time(str(x))
+    return _short_time(x.isoformat()) if isinstance(x, date) else str(x)
+
+
+def _short_time(text: str) -> str:
+    """Return a time of ISO 8601 without zeros at its end: "2020-01-31T00:00:00.000" is "2020-01-31".
+
+    Another unit, of which there is one per library and version, would give another label otherwise.
+    """
+    return _ZEROS.sub(r"\1", text).removesuffix(".").removesuffix("T00:00:00")
 
 
 def _is_null(x: Any) -> bool:

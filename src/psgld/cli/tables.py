@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..data import observations
 from ..errors import DataError
-from ..labels import LabelArray, merge
+from ..labels import LabelArray, encode, merge
 from ..posterior import Posterior
 from ..readers import DELIMITERS, Column, Triples, open_text, read_file, read_parquet_labels, split_line
 from .output import say
@@ -49,7 +49,8 @@ def read_pairs(path: Path, row: Column, col: Column, posterior: Posterior) -> tu
         labels = read_parquet_labels(path, lambda names: _columns(names, row, col, header=True))
         if not len(labels[0]):
             raise DataError(f"{path.name}: there are no pairs in it")
-        return labels[0], labels[1]
+        r, c = (encode(column) for column in labels)
+        return r.labels[r.codes], c.labels[c.codes]
     table = list(_lines(path))
     if not table:
         raise DataError(f"{path.name}: the file is empty")
