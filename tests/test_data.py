@@ -347,6 +347,7 @@ def test_observations_merges_duplicates(tmp_path):
             r"1 value\(s\) are NaN or infinite, the first \(nan\) at row 0, column 1",
         ),
         (sp.csr_array(np.array([[1j]])), "real numbers, got an array of complex128"),
+        (np.array([[1, None]], object), r"got an array of object; if they are, convert them: values.astype"),
         (
             sp.coo_array(([1, 2], ([0, 0], [1, 1])), (2, 2)),
             r"1 duplicate\(s\), for example at row 0, column 1",

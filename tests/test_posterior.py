@@ -142,6 +142,12 @@ def saved(tmp_path_factory):
     return path.read_bytes()
 
 
+@pytest.mark.parametrize("path", ["", ".", "/"])
+def test_a_posterior_needs_the_name_of_a_file(post, path):
+    with pytest.raises(psgld.DataError, match="give the name of a file"):
+        post.save(path)
+
+
 def test_nothing_is_left_behind_when_a_file_cannot_be_written(post, tmp_path):
     with pytest.raises(psgld.DataError, match="cannot write"):
         post.save(tmp_path / "no" / "such" / "folder.npz")

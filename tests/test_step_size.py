@@ -44,6 +44,17 @@ def test_power_meets_the_conditions_of_the_paper():
     assert (steps**2).sum() < np.pi**2 / 6
 
 
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, "a", None], ids=repr)
+def test_parameters_are_checked_at_once(bad):
+    makers = (Constant, Power, lambda x: Cyclical(x, 5), lambda x: Decay(x, 0.1, 5), lambda x: Decay(0.1, x, 5))
+    for make in makers:
+        with pytest.raises(ModelError, match="must be a finite number > 0, got"):
+            make(bad)
+    for make in (lambda: Power(0.1, "a"), lambda: Cyclical(0.1, "a"), lambda: Decay(0.2, 0.1, "a")):
+        with pytest.raises(ModelError, match="got 'a'"):
+            make()
+
+
 def test_numbers_and_functions():
     assert as_step_size(0.1) == Constant(0.1)
     assert as_step_size(np.float32(0.5)) == Constant(0.5)

@@ -219,7 +219,8 @@ def real(values: Any, ndim: int = 1) -> FloatArray:
     if array.ndim != ndim:
         raise DataError(f"the values must be a {ndim}-D array, got {array.ndim} dimension(s)")
     if array.dtype.kind not in "fiub":
-        raise DataError(f"the values must be real numbers, got an array of {array.dtype}")
+        remedy = "; if they are, convert them: values.astype(float)" if array.dtype.kind in "OUST" else ""
+        raise DataError(f"the values must be real numbers, got an array of {array.dtype}{remedy}")
     single = array.dtype.kind == "f" and array.dtype.itemsize == 4
     return array.astype(np.float32 if single else np.float64, copy=False)
 

@@ -23,6 +23,9 @@ class Constant:
 
     epsilon: float
 
+    def __post_init__(self) -> None:
+        _check_positive(epsilon=self.epsilon)
+
     def __call__(self, t: Array) -> Array:
         """Return the step sizes at the iterations t."""
         return np.full(len(t), float(self.epsilon))
@@ -37,7 +40,8 @@ class Power:
     b: float = 0.51
 
     def __post_init__(self) -> None:
-        if not 0.5 < self.b <= 1:
+        _check_positive(a=self.a)
+        if not is_number(self.b) or not 0.5 < self.b <= 1:
             raise ModelError(f"b must be in (0.5, 1], got {self.b!r}")
 
     def __call__(self, t: Array) -> Array:
@@ -58,8 +62,9 @@ class Decay:
     over: int
 
     def __post_init__(self) -> None:
-        if not (self.first > 0 and self.last > 0):
-            raise ModelError(f"first and last must be > 0, got {self.first!r} and {self.last!r}")
+        _check_positive(first=self.first, last=self.last)
+        if not is_number(self.over) or not self.over >= 0:
+            raise ModelError(f"over must be a number >= 0, got {self.over!r}")
 
     def __call__(self, t: Array) -> Array:
         """Return the step sizes at the iterations t."""
@@ -76,13 +81,20 @@ class Cyclical:
     length: int
 
     def __post_init__(self) -> None:
-        if not self.length >= 1:
+        _check_positive(epsilon=self.epsilon)
+        if not is_number(self.length) or not self.length >= 1:
             raise ModelError(f"length must be >= 1, got {self.length!r}")
 
     def __call__(self, t: Array) -> Array:
         """Return the step sizes at the iterations t."""
         phase = ((t - 1) % self.length) / self.length
         return np.asarray(0.5 * self.epsilon * (np.cos(np.pi * phase) + 1.0))
+
+
+def _check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not is_number(value) or not 0 < value < np.inf:
+            raise ModelError(f"{name} must be a finite number > 0, got {value!r}")
 
 
 def as_step_size(step_size: float | StepSize) -> StepSize:

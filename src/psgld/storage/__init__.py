@@ -14,6 +14,8 @@ from . import npz, store
 def save(posterior: Posterior, path: str | PathLike[str]) -> None:
     """Write a posterior to `path`, all or nothing: a Zarr store if it ends in `.zarr`, else an `.npz` file."""
     target = as_path(path)
+    if not target.name:
+        raise DataError(f"cannot write {str(path)!r}: give the name of a file")
     if target.suffix not in ("", ".npz", ".zarr"):
         raise DataError(f"a posterior is saved as .npz or .zarr, got {target}; export writes other formats")
     # What is saved here is no longer what a failing disk kept out of a store.
