@@ -246,7 +246,9 @@ def test_mixed_and_odd_labels():
     assert V.col_labels.tolist() == ["5", "9223372036854775808", "a", "b"]
     V = Observations.from_chunks([(np.array([1.0, 7.0]), np.array([0.5, 1.5]), [1, 2])])
     assert V.row_labels.tolist() == [1, 7] and V.col_labels.tolist() == ["0.5", "1.5"]
-    V = Observations.from_chunks([(np.array([b"a", "é".encode()]), np.array([b"b", b"\xe9"], object), [1, 2])])
+    V = Observations.from_chunks(
+        [(np.array([b"a", "é".encode()]), np.array([b"b", b"\xe9"], object), [1, 2])]
+    )
     assert V.row_labels.tolist() == ["a", "é"] and V.col_labels.tolist() == ["\\xe9", "b"]
 
 

@@ -271,7 +271,9 @@ def test_manifest(tmp_path):
 
 
 def test_what_cannot_be_sharded(tmp_path):
-    with pytest.raises(psgld.ModelError, match="100 blocks cannot be cut from 60 columns; choose blocks <= 60"):
+    with pytest.raises(
+        psgld.ModelError, match="100 blocks cannot be cut from 60 columns; choose blocks <= 60"
+    ):
         psgld.shard(frame(), tmp_path / "a", 100)
     with pytest.raises(psgld.DataError, match="NaN or infinite"):
         psgld.shard(iter([([0], [1], [np.nan])]), tmp_path / "a", 1)

@@ -46,7 +46,13 @@ def test_power_meets_the_conditions_of_the_paper():
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, "a", None], ids=repr)
 def test_parameters_are_checked_at_once(bad):
-    makers = (Constant, Power, lambda x: Cyclical(x, 5), lambda x: Decay(x, 0.1, 5), lambda x: Decay(0.1, x, 5))
+    makers = (
+        Constant,
+        Power,
+        lambda x: Cyclical(x, 5),
+        lambda x: Decay(x, 0.1, 5),
+        lambda x: Decay(0.1, x, 5),
+    )
     for make in makers:
         with pytest.raises(ModelError, match="must be a finite number > 0, got"):
             make(bad)

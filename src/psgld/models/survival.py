@@ -80,5 +80,6 @@ def _three_moments(x: Array, mu: Array, phi: Array, beta: float) -> Array:
     from scipy.special import gammaincc
 
     spread = np.sqrt(phi * mu ** (2.0 - beta))
-    root = 2.0 * mu / ((2.0 - beta) * spread)  # of the shape: a gamma variable has the skewness 2 / sqrt(shape)
+    # A gamma variable has the skewness 2 / sqrt(shape).
+    root = 2.0 * mu / ((2.0 - beta) * spread)
     return real(gammaincc(root**2, np.maximum(root**2 + root * (x - mu) / spread, 0.0)))
