@@ -74,6 +74,18 @@ def test_more_blocks_than_rows(partition):
         Shuffled().cut(Observations.from_dense(np.ones((9, 5))), 10)
 
 
+@pytest.mark.parametrize("bad", [-1, "a", 1.5, None])
+def test_seeds_are_checked_at_once(bad):
+    with pytest.raises(ModelError, match="seed must be an integer >= 0, got"):
+        Shuffled(seed=bad)
+
+
+@pytest.mark.parametrize("bad", ["a", [], ["a", "b"], None])
+def test_strips_are_checked_at_once(bad):
+    with pytest.raises(ModelError, match="cols must be the numbers of the strips"):
+        Assigned([0, 1], bad)
+
+
 def test_assigned():
     data = Observations.from_dense(np.ones((5, 4)))
     rows, cols = Assigned([2, 0, 1, 0, 2], np.array([1, 1, 2, 0])).cut(data, 3)

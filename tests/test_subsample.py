@@ -172,3 +172,12 @@ def test_shards_draw_from_their_own_entries():
 
 def test_a_part_of_one_chunk_needs_no_random_numbers():
     assert (Subsample(5, np.array([[3]])).draws(1, np.zeros(4, np.int32), 0) == 5).all()
+
+
+@pytest.mark.parametrize("sampler", [psgld.SGLD, psgld.DSGLD])
+def test_a_subsample_is_not_far_larger_than_the_data(sampler):
+    V = np.random.default_rng(0).poisson(4.0, (30, 20))
+    with pytest.raises(
+        psgld.ModelError, match=r"size = 1,000,000,000 is more than 100 times the 600 entries; LD\(\)"
+    ):
+        psgld.sample(V, FactorModel(2, "poisson"), sampler=sampler(size=10**9), progress=False)

@@ -14,6 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .checks import is_integer
 from .data import Observations
 from .errors import ModelError
 
@@ -52,6 +53,10 @@ class Shuffled(Partition):
 
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not is_integer(self.seed) or self.seed < 0:
+            raise ModelError(f"seed must be an integer >= 0, got {self.seed!r}")
+
     def cut(self, observations: Observations, blocks: int) -> tuple[Strips, Strips]:
         """Return the strips of the rows and of the columns."""
         check_blocks(blocks, observations.shape)
@@ -87,6 +92,12 @@ class Assigned(Partition):
 
     rows: ArrayLike
     cols: ArrayLike
+
+    def __post_init__(self) -> None:
+        for name, given in (("rows", self.rows), ("cols", self.cols)):
+            strip = np.asarray(given)
+            if not strip.size or strip.dtype.kind not in "iuf":
+                raise ModelError(f"{name} must be the numbers of the strips, 0 to B - 1, got {given!r}")
 
     def __repr__(self) -> str:
         # Two runs are the same if this is: NumPy would leave out the middle of a long array.

@@ -84,6 +84,10 @@ def check_blocks(blocks: Any) -> None:
         check_count("blocks", blocks, remedy="; leave it out to have it chosen")
 
 
+_MOST_DRAWS = 100
+"""Draws of an entry in an iteration, on average."""
+
+
 def check_size(size: Any) -> None:
     """Refuse a size of a subsample that is neither a whole number nor a fraction."""
     number = is_number(size)
@@ -95,7 +99,14 @@ def check_size(size: Any) -> None:
 
 
 def entries_of(size: float, data: Observations) -> int:
-    """Return the number of draws |Ω| that a size, a number or a fraction, stands for."""
+    """Return the number of draws |Ω| that a size, a number or a fraction, stands for.
+
+    More draws than entries are of little use; many more would only fill the memory.
+    """
+    if size > _MOST_DRAWS * data.size:
+        raise ModelError(
+            f"size = {size:,} is more than {_MOST_DRAWS} times the {data.size:,} entries; LD() reads each of them once"
+        )
     return int(size) if size >= 1 else max(1, round(size * data.size))
 
 
