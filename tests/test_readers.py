@@ -334,6 +334,13 @@ def test_save(tmp_path, absent):
     dense = Observations.from_dense(X)
     dense.save(path)
     np.testing.assert_array_equal(Observations.from_file(path).dense, X)
+    for name, message in (
+        (tmp_path / "v", "ends in .npz"),
+        (tmp_path / "v.csv", "ends in .npz"),
+        (None, "str or"),
+    ):
+        with pytest.raises(DataError, match=message):
+            V.save(name)
 
 
 def test_leading_zeros_are_part_of_a_label(tmp_path):

@@ -396,6 +396,8 @@ class Observations:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to an .npz file that `from_file` reads back."""
+        if as_path(path).suffix.lower() != ".npz":
+            raise DataError(f"cannot write {path}: give a name that ends in .npz, or nothing reads it back")
         labels = {"row_labels": self.row_labels, "col_labels": self.col_labels}
         arrays: dict[str, Any] = {name: array for name, array in labels.items() if array is not None}
         if self.csr is None:
