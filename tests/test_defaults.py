@@ -204,7 +204,10 @@ def test_weak_priors_of_both_factors_do_not_start_the_chain_far_from_the_data(we
     rng = np.random.default_rng(11)
     mu = rng.gamma(2.0, 1.0, (60, 3)) @ rng.gamma(2.0, 0.3, (3, 40))
     normal, rate = psgld.Normal(weak), psgld.Exponential(weak)
-    post = fit(rng.normal(mu, 0.3), psgld.FactorModel(3, "gaussian", normal, normal), draws=50)
+    V, model = rng.normal(mu, 0.3), psgld.FactorModel(3, "gaussian", normal, normal)
+    post = fit(V, model, draws=50)
     assert post.draws.phi.mean() == pytest.approx(0.09, rel=0.15)
+    post = fit(V, model, draws=50, sampler=psgld.PSGLD(metric="identity"))  # a step of that scale
+    assert post.draws.phi.mean() == pytest.approx(0.09, rel=0.15) and post.divergences == 0
     post = fit(rng.gamma(10.0, mu / 10.0), psgld.FactorModel(3, "gamma", rate, rate), draws=50)
     assert post.draws.phi.mean() == pytest.approx(0.1, rel=0.15) and post.divergences == 0

@@ -214,6 +214,11 @@ def test_a_header_whose_value_is_called_0(tmp_path):
     check(Observations.from_file(path), [1, 7], [4, 5], [2, 1])
     path.write_text("ann,x,0\nbob,7,3\n")
     check(Observations.from_file(path), ["ann", "bob"], ["x", "7"], [0, 3])
+    path.write_text("ann,x,4.5\n7,5,1\n8,6,2\n")
+    check(Observations.from_file(path), ["ann", "7", "8"], ["x", "5", "6"], [4.5, 1, 2])
+    path.write_text("ann,x,nan\n7,5,1\n")
+    with pytest.raises(DataError, match=r"counts\.csv, line 1: value 'nan' is not finite"):
+        Observations.from_file(path)
 
 
 def test_duplicates_in_a_file(tmp_path):

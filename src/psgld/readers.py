@@ -384,7 +384,7 @@ def _is_header(table: list[list[str]], at: list[int]) -> bool:
         return value.lower() not in _NO_VALUE and not (_is_number(row) and _is_number(col))
     # pandas calls a column that has no name 0: "user,item,0".
     numbers = bool(others) and all(_is_number(label) for other in others for label in other[:2])
-    return numbers and not _is_number(row) and not _is_number(col)
+    return value == "0" and numbers and not _is_number(row) and not _is_number(col)
 
 
 def split_line(line: str, delimiter: str | None) -> list[str]:

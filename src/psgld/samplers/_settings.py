@@ -13,7 +13,8 @@ from ..engines import Engine
 from ..errors import ModelError
 from ..labels import Csr
 from ..metrics import METRICS, Metric, NonNegative, Problem, RealValued
-from ..models import FactorModel, Hyper
+from ..models import FactorModel, Hyper, Moments
+from ..models.hyper import start_sizes
 from ..partition import Assigned, InOrder, Partition, Shuffled
 from ..schedule import Cyclic, Hopping, Proportional, Reshuffled, Schedule
 from ..shards import Shards
@@ -150,7 +151,7 @@ def setup_of(
     step = settings.step_size
     if step is None:
         uneven = noise is not None or (data.is_sparse and not grid.zeros)
-        parts, curvature = math.ceil(noise or blocks), _curvature(data, start, model)
+        parts, curvature = math.ceil(noise or blocks), _curvature(data, model, moments, start)
         problem = Problem(model.components, parts, uneven, tune, rho, model.likelihood.beta, curvature)
         step = metric.step_size(problem)
         if temperature == 0.0 and isinstance(step, Decay):
@@ -184,10 +185,11 @@ def _metric(metric: Metric | str | None, model: FactorModel) -> Metric:
     return metric
 
 
-def _curvature(data: Observations, start: Hyper, model: FactorModel) -> float:
+def _curvature(data: Observations, model: FactorModel, moments: Moments, start: Hyper) -> float:
     """Return a bound on the curvature of the log posterior along a coefficient of the fullest row, at the start."""
-    fullest = max(int(data.row_counts().max()), int(data.col_counts().max()))
-    size = model.col_prior.size_at(float(start.col_rate[0]))
-    mean = data.mean() if data.mean() > 0 else 1.0
+    w, h = (float(sizes[0]) for sizes in start_sizes(model, moments, start))
+    fullest = max(int(data.row_counts().max()) * h**2, int(data.col_counts().max()) * w**2)
+    mean = moments.mean if moments.mean > 0 else 1.0
     weight = mean ** (model.likelihood.beta - 2.0) if model.nonnegative else 1.0
-    return float(fullest * size**2 * weight / start.phi + start.row_rate.max())
+    rates = np.concatenate([start.row_rate[model.row_free], start.col_rate[model.col_free]])
+    return float(fullest * weight / start.phi + rates.max())
