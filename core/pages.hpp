@@ -11,6 +11,10 @@
 
 #include "pool.hpp"
 
+#if defined(__linux__) && !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23  // since Linux 5.14; headers may be older than the system
+#endif
+
 namespace psgld {
 
 // Has the system clear the pages of an array, all threads taking part. Left to the first write to each, that
@@ -18,7 +22,7 @@ namespace psgld {
 // wait. A hint: where the system does not know it, nothing happens.
 inline void make_pages([[maybe_unused]] Pool& pool, [[maybe_unused]] void* first,
                        [[maybe_unused]] size_t bytes) {
-#if defined(__linux__) && defined(MADV_POPULATE_WRITE)
+#if defined(__linux__)
   constexpr uintptr_t piece = uintptr_t{1} << 21;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));  // elsewhere than on x86, up to 64 KiB
   const auto begin = reinterpret_cast<uintptr_t>(first) / page * page;

@@ -314,6 +314,8 @@ def test_pairs_from_parquet(work, tmp_path, capsys):
     fails(capsys, ["predict", run, path], "2 unknown row label(s): 1, 2;")
     parquet.write_table(pa.table({"user": ["user-1", None], "item": ["item-3", "item-1"]}), path)
     fails(capsys, ["predict", run, path], "1 null(s) in column 'user'")
+    parquet.write_table(pa.table({"user": [1, 2], "item": [1.0, float("nan")]}), path)
+    fails(capsys, ["predict", run, path], "pairs.parquet: 1 null column label(s)")
     parquet.write_table(pa.table({"user": ["user-1"]}), path)
     fails(capsys, ["predict", run, path], "a row and a column are needed, got ['user']")
     parquet.write_table(pa.table(columns).slice(0, 0), path)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from psgld.data import Observations, observations
 from psgld.errors import DataError
-from psgld.labels import check_labels
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 fixed = settings(derandomize=True, deadline=None)
@@ -264,8 +263,22 @@ def test_times_are_the_same_labels_in_every_unit_and_library():
     for first in (day, pandas.Timestamp(day), np.datetime64(day), "2020-01-01"):
         assert V.row_index([first]).tolist() == [0]
     assert V.row_index([noon, day]).tolist() == [1, 0]
-    aware = noon.replace(tzinfo=datetime.UTC)
-    assert check_labels([aware], "row").tolist() == ["2020-01-02T12:00:00.500000+00:00"]
+    zone = datetime.timezone(datetime.timedelta(hours=3))
+    aware = noon.replace(hour=15, tzinfo=zone)
+    for there in (aware, pandas.Timestamp(aware), pandas.Timestamp(aware).tz_convert("UTC")):
+        assert V.row_index([there]).tolist() == [1]
+    there = pandas.DatetimeIndex([aware])
+    for column in (there, there.to_numpy(), there.astype(object), there.tz_convert("UTC")):
+        frame = pandas.DataFrame({"row": column, "col": ["a"], "value": [1.0]})
+        assert Observations.from_frame(frame).row_labels.tolist() == ["2020-01-02T12:00:00.5"]
+
+
+@pytest.mark.parametrize("unit", ["h", "m", "s", "ns"])
+def test_hours_and_minutes_are_times_of_day(unit):
+    times = np.array(["2020-01-01", "2020-01-02T12:00"], f"M8[{unit}]")
+    V = Observations.from_chunks([(times, [0, 0], [1, 2])])
+    assert V.row_labels.tolist() == ["2020-01-01", "2020-01-02T12:00:00"]
+    assert V.row_index([times[1]]).tolist() == V.row_index(["2020-01-02T12:00:00"]).tolist() == [1]
 
 
 @pytest.mark.parametrize(

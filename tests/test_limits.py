@@ -10,11 +10,12 @@ from psgld import limits
 FREE = {"proc/meminfo": "MemTotal: 9000 kB\nMemAvailable: 1000 kB\n"}
 
 
-def group(folder, limit, used, cache):
+def group(folder, limit, used, cache, active=0):
     """A group of version 2 or, below `memory`, 1."""
     first = "sys/fs/cgroup/memory" in folder
     names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if first else ("memory.max", "memory.current")
-    stat = f"anon 7\n{'total_' if first else ''}inactive_file {cache}\nfile 9\n"
+    total = "total_" if first else ""
+    stat = f"anon 7\n{total}inactive_file {cache}\n{total}active_file {active}\nfile 9\nslab_reclaimable 0\n"
     return dict(
         zip((*(f"{folder}/{n}" for n in names), f"{folder}/memory.stat"), (limit, used, stat), strict=True)
     )
@@ -31,6 +32,11 @@ CASES = {
         FREE | {"proc/self/cgroup": "0::/job\n"} | group("sys/fs/cgroup/job", "5000", "3000", 500),
         2500,
     ),
+    "a limit, all but reached by files that were read": (
+        FREE | {"proc/self/cgroup": "0::/job\n"} | group("sys/fs/cgroup/job", "5000", "4900", 300, 4000),
+        4400,
+    ),
+    "a group whose name is no text": (FREE | {"proc/self/cgroup": b"0::/caf\xe9\n"}, 1_024_000),
     "the limit of an outer group": (
         FREE
         | {"proc/self/cgroup": "0::/job/step\n"}
@@ -59,7 +65,7 @@ CASES = {
 def machine(files, folder, monkeypatch):
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     monkeypatch.setattr(limits, "_ROOT", folder)
 
 

@@ -69,13 +69,17 @@ def test_passed_marks_are_as_those_that_were_stopped_at(case, thin, monkeypatch)
 
 @pytest.mark.parametrize("ahead", [1, 30 * 20 * 4 * 7])
 def test_memory_of_draws_is_made_ready_once(ahead, monkeypatch):
-    """A few draws ahead, in order, whatever is asked for; not behind the last."""
+    """A few draws ahead, in order and without overlap, whatever is asked for; not behind the last."""
     monkeypatch.setattr("psgld.record.recorder._AHEAD", ahead)
     asked = {30: [], 20: []}
-    monkeypatch.setattr(ThreadedChain, "reserve", lambda self, room: asked[room.shape[1]].append(len(room)))
-    psgld.sample(V, FIXED, tune=0, draws=100, thin=2, chains=1, sampler=psgld.PSGLD(5))
-    assert asked[30] == asked[20] and len(asked[30]) > 1
-    assert sum(asked[30]) <= 100
+    monkeypatch.setattr(ThreadedChain, "reserve", lambda self, room: asked[room.shape[1]].append(room))
+    post = psgld.sample(V, FIXED, tune=0, draws=100, thin=2, chains=1, sampler=psgld.PSGLD(5))
+    for all_draws, rooms in ((post.draws.W[0], asked[30]), (post.draws.H[0], asked[20])):
+        first, size = all_draws.ctypes.data, all_draws[0].nbytes
+        starts = [(room.ctypes.data - first) // size for room in rooms]
+        ends = [start + len(room) for start, room in zip(starts, rooms, strict=True)]
+        assert len(rooms) > 1 and starts[0] <= 1 and ends[-1] <= 100  # the very first is recorded at a stop
+        assert all(end <= start for end, start in zip(ends, starts[1:], strict=False))
 
 
 def test_memory_that_is_made_ready_is_not_changed():

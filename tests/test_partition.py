@@ -80,10 +80,13 @@ def test_seeds_are_checked_at_once(bad):
         Shuffled(seed=bad)
 
 
-@pytest.mark.parametrize("bad", ["a", [], ["a", "b"], None])
+@pytest.mark.parametrize(
+    "bad", ["a", [], ["a", "b"], None, [[0, 1], [0]], [0, np.nan], [np.inf], [str(n) for n in range(500)]]
+)
 def test_strips_are_checked_at_once(bad):
-    with pytest.raises(ModelError, match="cols must be the numbers of the strips"):
+    with pytest.raises(ModelError, match="cols must be the numbers of the strips") as error:
         Assigned([0, 1], bad)
+    assert len(str(error.value)) < 150
 
 
 def test_assigned():

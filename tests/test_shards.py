@@ -126,6 +126,10 @@ def test_symmetric_and_pattern_matrices(tmp_path):
         "%%MatrixMarket matrix coordinate pattern general\n% note\n3 3 2\n1 1\n3 2\n"
     )
     assert psgld.shard(tmp_path / "p.mtx", tmp_path / "p", 2).load().values.tolist() == [1.0, 1.0]
+    (tmp_path / "l.mtx").write_bytes(
+        "%%MatrixMarket matrix coordinate real general\n% by José\n2 2 1\n1 2 3\n".encode("latin-1")
+    )
+    assert psgld.shard(tmp_path / "l.mtx", tmp_path / "l", 2).load().entries(np.arange(1)) == (0, 1, 3.0)
     (tmp_path / "t.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n")
     with pytest.raises(psgld.DataError, match="promises 2 entries, 1 were found"):
         psgld.shard(tmp_path / "t.mtx", tmp_path / "t", 2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +58,7 @@ def encode(column: Any, what: str = "label") -> Coded:
         _refuse_nulls(int(np.count_nonzero(np.isnat(column))), what)
     if column.dtype.kind == "M":
         times, codes = np.unique(column, return_inverse=True)
-        names = np.array([_short_time(text) for text in np.datetime_as_string(times).tolist()], dtype=str)
+        names = np.array([_name(time) for time in times], dtype=str)
         return _encode_objects(names[codes].tolist(), what)
     if column.dtype.kind in "OS":
         return _encode_objects(column.tolist(), what)
@@ -176,11 +176,17 @@ def _encode_objects(column: list[Any], what: str) -> Coded:
 
 
 def _name(x: Any) -> str:
-    """Return a label as a string, the same for a time whichever library and unit it comes from."""
+    """Return a label as a string, the same for a time whichever library and unit it comes from.
+
+    A time that has a zone is told by that of Greenwich, as NumPy, Arrow and Parquet keep it.
+    """
     if isinstance(x, bytes):
         return x.decode(errors="backslashreplace")
     if isinstance(x, np.datetime64):
-        return _short_time(str(x))
+        minutes = np.datetime_data(x)[0] in ("h", "m")  # NumPy would leave the seconds out
+        return _short_time(str(x.astype("M8[s]") if minutes else x))
+    if isinstance(x, datetime) and x.tzinfo is not None:
+        x = x.astimezone(UTC).replace(tzinfo=None)
     return _short_time(x.isoformat()) if isinstance(x, date) else str(x)
 
 

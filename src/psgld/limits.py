@@ -30,18 +30,26 @@ def available_cores() -> int:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:
         cores = os.cpu_count() or 1
-    return min(cores, _cores_allowed(_ROOT))
+    return min(cores, cores_of_quota())
+
+
+def cores_of_quota() -> int:
+    """Return the number of cores that all processes of this container or job may keep busy together."""
+    return _cores_allowed(_ROOT)
 
 
 def _memory_left(root: Path) -> Iterator[int]:
-    """Yield what is left to each group; cache of files that it could drop counts as left."""
+    """Yield what is left to each group; cache of files counts as left, it would be dropped."""
     for group in _groups(root, "memory"):
-        for limit, used, idle in (
-            ("memory.max", "memory.current", "inactive_file"),
-            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        for limit, used, prefix in (
+            ("memory.max", "memory.current", ""),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
         ):
             for most, now in zip(_numbers(group / limit), _numbers(group / used), strict=False):
-                yield max(0, most - now + sum(_entries(group / "memory.stat", idle)))
+                cache = _entries(
+                    group / "memory.stat", f"{prefix}inactive_file", f"{prefix}active_file", "slab_reclaimable"
+                )
+                yield max(0, most - now + sum(cache))
 
 
 @cache
@@ -68,10 +76,10 @@ def _groups(root: Path, kind: str) -> Iterator[Path]:
                 yield root / _TOPS[name] / part
 
 
-def _entries(file: Path, name: str) -> list[int]:
-    """Return the number after a name in a file, if both are there."""
+def _entries(file: Path, *names: str) -> list[int]:
+    """Return the numbers after these names in a file, of those that are there."""
     rows = (line.split() for line in _lines(file))
-    return [int(words[1]) for words in rows if words[:1] == [name]]
+    return [int(words[1]) for words in rows if words and words[0] in names]
 
 
 def _numbers(file: Path) -> list[int]:
@@ -82,6 +90,6 @@ def _numbers(file: Path) -> list[int]:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text().splitlines()
+        return file.read_text("utf-8", "surrogateescape").splitlines()  # a group may have any name
     except OSError:
         return []

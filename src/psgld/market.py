@@ -20,11 +20,15 @@ _MIRROR = {"general": 0.0, "symmetric": 1.0, "hermitian": 1.0, "skew-symmetric":
 """Symmetries, and what an entry is multiplied with on the other side of the diagonal (0: it is not there)."""
 
 
+def open_market(path: Path) -> Any:
+    """Open a file as text, unpacking it if it is gzipped; comments may be in any encoding, the rest is numbers."""
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "rt", encoding="utf-8-sig", errors="replace")
+
+
 def read_market(path: Path) -> Any:
     """Return a `scipy.sparse` matrix (format coordinate) or an array (format array)."""
-    opener: Any = gzip.open if path.suffix == ".gz" else open
-    # Comments may be in any encoding; what else is there must be numbers.
-    with opener(path, "rt", encoding="utf-8-sig", errors="replace") as file:
+    with open_market(path) as file:
         form, field, mirror = _header(file.readline())
         lines = (line for line in file if line.strip() and not line.startswith("%"))
         sizes = [int(word) for word in next(lines, "").split()]

@@ -6,6 +6,7 @@ can be updated at once. Part p joins row strip b to column strip (b + p) mod B.
 
 from __future__ import annotations
 
+import reprlib
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -95,9 +96,14 @@ class Assigned(Partition):
 
     def __post_init__(self) -> None:
         for name, given in (("rows", self.rows), ("cols", self.cols)):
-            strip = np.asarray(given)
-            if not strip.size or strip.dtype.kind not in "iuf":
-                raise ModelError(f"{name} must be the numbers of the strips, 0 to B - 1, got {given!r}")
+            try:
+                strip = np.asarray(given)
+            except ValueError:  # lists of several lengths
+                strip = np.empty(0)
+            if not strip.size or strip.dtype.kind not in "iuf" or not np.isfinite(strip).all():
+                raise ModelError(
+                    f"{name} must be the numbers of the strips, 0 to B - 1, got {reprlib.repr(given)}"
+                )
 
     def __repr__(self) -> str:
         # Two runs are the same if this is: NumPy would leave out the middle of a long array.

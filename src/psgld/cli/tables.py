@@ -18,7 +18,16 @@ from ..data import observations
 from ..errors import DataError
 from ..labels import LabelArray, encode, merge
 from ..posterior import Posterior
-from ..readers import DELIMITERS, Column, Triples, open_text, read_file, read_parquet_labels, split_line
+from ..readers import (
+    DELIMITERS,
+    Column,
+    Triples,
+    naming,
+    open_text,
+    read_file,
+    read_parquet_labels,
+    split_line,
+)
 from .output import say
 
 Labels = NDArray[Any]
@@ -49,7 +58,8 @@ def read_pairs(path: Path, row: Column, col: Column, posterior: Posterior) -> tu
         labels = read_parquet_labels(path, lambda names: _columns(names, row, col, header=True))
         if not len(labels[0]):
             raise DataError(f"{path.name}: there are no pairs in it")
-        r, c = (encode(column) for column in labels)
+        with naming(path):
+            r, c = encode(labels[0], "row label"), encode(labels[1], "column label")
         return r.labels[r.codes], c.labels[c.codes]
     table = list(_lines(path))
     if not table:

@@ -23,7 +23,7 @@ from .. import _core
 from ..data import Observations
 from ..errors import ModelError, SamplingError
 from ..labels import Csr
-from ..limits import available_cores
+from ..limits import cores_of_quota
 from ..partition import Strips
 from ..shards import Shards
 from . import ranks
@@ -207,14 +207,14 @@ class MPI:
 
 @cache
 def _cores_of_this_rank() -> int:
-    """Return the cores of this machine that the ranks on it may use, shared out among them."""
+    """Return the cores of this machine that the ranks on it may use together, shared out among them."""
     allowed = np.zeros(os.cpu_count() or 1, np.int64)
     try:
         allowed[list(os.sched_getaffinity(0))] = 1
     except AttributeError:
         allowed[:] = 1
     together, here = ranks.on_this_machine(allowed)
-    return max(1, min(int(np.count_nonzero(together)) // here, available_cores()))
+    return max(1, min(int(np.count_nonzero(together)), cores_of_quota()) // here)
 
 
 @final

@@ -88,6 +88,9 @@ def check_blocks(blocks: Any) -> None:
 _MOST_DRAWS = 100
 """Draws of an entry in an iteration, on average."""
 
+_COUNTED = 2**31 - 1
+"""Draws of an iteration that the core can count."""
+
 
 def check_size(size: Any) -> None:
     """Refuse a size of a subsample that is neither a whole number nor a fraction."""
@@ -104,11 +107,13 @@ def entries_of(size: float, data: Observations) -> int:
 
     More draws than entries are of little use; many more would only fill the memory.
     """
-    if size > _MOST_DRAWS * data.size:
+    draws = int(size) if size >= 1 else max(1, round(size * data.size))
+    if draws > min(_MOST_DRAWS * data.size, _COUNTED):
         raise ModelError(
-            f"size = {size:,} is more than {_MOST_DRAWS} times the {data.size:,} entries; LD() reads each of them once"
+            f"size = {size:,} stands for {draws:,} draws an iteration; at most {_MOST_DRAWS} times the {data.size:,} "
+            f"entries are, and {_COUNTED:,}; LD() reads each entry once"
         )
-    return int(size) if size >= 1 else max(1, round(size * data.size))
+    return draws
 
 
 def setup_of(

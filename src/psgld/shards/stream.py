@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from ..data import Observations, observations
 from ..errors import DataError
 from ..labels import Coded, FloatArray, real
+from ..market import open_market
 from ..readers import (
     TEXT,
     Triples,
     choose_columns,
     frame_triples,
     is_frame,
-    open_text,
     stream_text,
     triples,
 )
@@ -159,7 +159,7 @@ def _array(column: Any) -> NDArray[Any]:
 
 def _matrix_market(path: Path) -> Stream:
     """Read the header of a Matrix Market file: it tells the shape, so the indices are the labels."""
-    with open_text(path) as file:
+    with open_market(path) as file:
         head = file.readline().lower().split()
         sizes: list[str] = []
         for line in file:
@@ -189,7 +189,7 @@ def _coordinates(path: Path, entries: int, pattern: bool, mirror: int) -> Iterat
     """Read the lines after the header; `mirror` = ±1 gives the other triangle with that sign."""
     kind = np.dtype([("i", "i8"), ("j", "i8"), *([] if pattern else [("v", "f8")])])
     done = 0
-    with open_text(path) as file:
+    with open_market(path) as file:
         for line in file:
             if line.strip() and not line.startswith("%"):
                 break
