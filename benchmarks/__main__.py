@@ -22,6 +22,7 @@ from . import (
     overhead,
     planning,
     predicting,
+    prototype,
     ring,
     scaling,
     sharding,
@@ -67,7 +68,7 @@ def main() -> None:
     unknown = [name for name in args.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
-    settings = Settings(args.quick, args.prototypes)
+    settings = Settings(args.quick, prototype.usable(args.prototypes))
     cores = len(os.sched_getaffinity(0))
     print(
         f"{cores} cores, load {os.getloadavg()[0]:.1f}; the least of several runs in turns, unless a row says otherwise"

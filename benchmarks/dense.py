@@ -33,7 +33,7 @@ def run(settings: Settings) -> Iterator[Row]:
             yield Row(
                 f"dense, {threads} thread(s): time / prototype's",
                 float("nan"),
-                note="not measured: give --prototypes",
+                note="not measured: needs --prototypes and AVX-512",
             )
         elif "prototype" in best:
             yield Row(

@@ -118,10 +118,11 @@ def main() -> None:
         "--prototypes", type=Path, help="folder of the throw-away kernels, to be measured too"
     )
     args = parser.parse_args()
+    prototypes = prototype.usable(args.prototypes)
     print(f"{args.tiles}² tiles of 10 M entries, B={args.blocks}, load {os.getloadavg()[0]:.1f}", flush=True)
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        for row in run(args.tiles, args.blocks, args.threads, Path(folder), args.prototypes):
+        for row in run(args.tiles, args.blocks, args.threads, Path(folder), prototypes):
             print(row, flush=True)
 
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+
+
+def usable(folder: Path | None) -> Path | None:
+    """Return the folder; None, with a word why, where the processor lacks what these kernels are written for."""
+    if folder is not None and "avx512f" not in Path("/proc/cpuinfo").read_text():
+        print("  (the prototypes need AVX-512, which this processor has not: not measured)", file=sys.stderr)
+        return None
+    return folder
 
 
 @cache

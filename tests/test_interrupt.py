@@ -123,15 +123,24 @@ def test_a_store_when_sigterm_comes_in_the_burn_in(counts, tmp_path):
         psgld.load(tmp_path / "run.zarr")
 
 
+@pytest.mark.parametrize("ctrl_c", [signal.default_int_handler, signal.SIG_IGN])
+def test_sigterm_is_ctrl_c_also_in_the_background(ctrl_c):
+    """A shell that is no terminal's has what it starts in the background ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, ctrl_c)
+    try:
+        with like_ctrl_c():
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)  # a second one does not insist
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
 def test_sigterm_is_left_to_those_who_handle_it():
     def mine(number, frame):
         pass
 
-    with like_ctrl_c():
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGTERM)  # a second one does not insist
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     signal.signal(signal.SIGTERM, mine)
     try:
         with like_ctrl_c():

@@ -48,7 +48,10 @@ def like_ctrl_c(number: int = signal.SIGTERM) -> Iterator[None]:
 
     def once(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_IGN)
-        signal.raise_signal(signal.SIGINT)
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):  # ignored: so a shell starts what runs in its background
+            raise KeyboardInterrupt
+        handler(signal.SIGINT, frame)
 
     signal.signal(number, once)
     try:

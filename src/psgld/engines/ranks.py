@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelError, PsgldError, SamplingError
-from . import witness
+
+if TYPE_CHECKING:
+    from . import witness
 
 _PATIENCE = 3.0
 """Seconds that a rank leaves to rank 0 to report what most often all ranks find at once: an error of the user's."""
@@ -213,6 +215,8 @@ def _witness() -> witness.Connection | None:
     comm = world()
     if comm.Get_size() == 1:
         return None
+    from . import witness  # sockets and processes, which only a job of several ranks needs
+
     where = witness.start(comm.Get_size()) if comm.Get_rank() == 0 else ""
     connection = witness.Connection.to(everyones({"witness": where})[0]["witness"], comm.Get_rank())
     if connection is not None:
