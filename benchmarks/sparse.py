@@ -34,7 +34,11 @@ def run(settings: Settings) -> Iterator[Row]:
     best = in_turns(cases, settings.choose(5, 1))
     ms = {name: f"{1e3 * seconds:.2f} ms" for name, seconds in best.items()}
     if settings.prototypes is None:
-        yield Row("sparse, K=64: time / prototype's", float("nan"), note="not measured: needs --prototypes and AVX-512")
+        yield Row(
+            "sparse, K=64: time / prototype's",
+            float("nan"),
+            note="not measured: needs --prototypes and AVX-512",
+        )
     elif "prototype" in best:
         for threads in (1, 2):
             yield Row(

@@ -178,6 +178,7 @@ def test_a_part_of_one_chunk_needs_no_random_numbers():
 def test_a_subsample_is_not_far_larger_than_the_data(sampler):
     V = np.random.default_rng(0).poisson(4.0, (30, 20))
     with pytest.raises(
-        psgld.ModelError, match=r"size = 1,000,000,000 stands for .* at most 100 times the 600 entries are.* LD\(\)"
+        psgld.ModelError,
+        match=r"size = 1,000,000,000 stands for .* at most 100 times the 600 entries are.* LD\(\)",
     ):
         psgld.sample(V, FactorModel(2, "poisson"), sampler=sampler(size=10**9), progress=False)

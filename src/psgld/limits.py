@@ -47,7 +47,10 @@ def _memory_left(root: Path) -> Iterator[int]:
         ):
             for most, now in zip(_numbers(group / limit), _numbers(group / used), strict=False):
                 cache = _entries(
-                    group / "memory.stat", f"{prefix}inactive_file", f"{prefix}active_file", "slab_reclaimable"
+                    group / "memory.stat",
+                    f"{prefix}inactive_file",
+                    f"{prefix}active_file",
+                    "slab_reclaimable",
                 )
                 yield max(0, most - now + sum(cache))
 
