@@ -123,14 +123,15 @@ std::size_t place_entries(const In<std::uint8_t>& records, bool single, const In
              view(values), done);
 }
 
-nb::object parse_entries(std::string_view text, std::string_view delimiter, std::array<int, 3> columns) {
+nb::object parse_entries(std::string_view text, std::string_view delimiter, std::array<int, 3> columns,
+                         int width) {
   if (delimiter.empty() || *std::min_element(columns.begin(), columns.end()) < 0)
     throw nb::value_error("a delimiter and columns from 0 are needed");
   psgld::TextEntries entries;
   bool plain;
   {
     nb::gil_scoped_release release;
-    plain = psgld::parse_entries(text, delimiter, columns, entries);
+    plain = psgld::parse_entries(text, delimiter, columns, width, entries);
   }
   if (!plain) return nb::none();
   return nb::make_tuple(give(std::move(entries.rows), entries.size),
@@ -165,10 +166,9 @@ void bind_data(nb::module_& m) {
   define_canonical_csr<std::int32_t, double>(m);
   define_canonical_csr<std::int64_t, float>(m);
   define_canonical_csr<std::int64_t, double>(m);
-  m.def("parse_entries", &parse_entries, "text"_a, "delimiter"_a, "columns"_a,
+  m.def("parse_entries", &parse_entries, "text"_a, "delimiter"_a, "columns"_a, "width"_a,
         "Rows, columns and values of lines of plain numbers, taken from the given columns; None if a line is "
-        "not "
-        "plain.");
+        "not plain, or has more than `width` fields.");
   define_spool<float>(m);
   define_spool<double>(m);
   m.def("find_non_finite", &find_non_finite<float>, "values"_a.noconvert(),

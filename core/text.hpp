@@ -75,9 +75,9 @@ inline bool parse_value(std::string_view field, double& value) {
 }  // namespace detail
 
 // Reads fields number row, col and value (from 0) of every line that is not empty. False if a line is not a
-// plain one.
+// plain one, of at most `width` fields.
 inline bool parse_entries(std::string_view text, std::string_view delimiter,
-                          const std::array<int, 3>& columns, TextEntries& out) {
+                          const std::array<int, 3>& columns, int width, TextEntries& out) {
   const auto lines = std::count(text.begin(), text.end(), '\n') + 1;
   out.rows = std::make_unique_for_overwrite<std::int64_t[]>(lines);
   out.cols = std::make_unique_for_overwrite<std::int64_t[]>(lines);
@@ -91,11 +91,14 @@ inline bool parse_entries(std::string_view text, std::string_view delimiter,
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (line.empty()) continue;
     if (line.find('"') != std::string_view::npos) return false;
-    for (int n = 0; n < fields; ++n) {
+    for (int n = 0;; ++n) {
       const std::size_t end = line.find(delimiter);
-      if (end == std::string_view::npos && n + 1 < fields) return false;
-      found[n] = line.substr(0, end);
-      line.remove_prefix(end == std::string_view::npos ? line.size() : end + delimiter.size());
+      if (n < fields) found[n] = line.substr(0, end);
+      if (end == std::string_view::npos) {
+        if (n + 1 < fields || n >= width) return false;
+        break;
+      }
+      line.remove_prefix(end + delimiter.size());
     }
     if (!detail::parse_label(found[columns[0]], out.rows[out.size]) ||
         !detail::parse_label(found[columns[1]], out.cols[out.size]) ||

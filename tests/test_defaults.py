@@ -199,6 +199,46 @@ def test_noise_far_below_the_signal_is_found(noise):
     assert post.draws.phi.mean() == pytest.approx(sd**2, rel=0.3)
 
 
+@pytest.mark.parametrize(("sampler", "bias"), [("psgld", False), ("psgld", True), ("bpmf-gibbs", False)])
+def test_a_perfect_fit_of_implicit_zeros(sampler, bias):
+    """Σ(v - μ)² is a difference of large sums there, and may come out below 0."""
+    V = sparse.csr_array(np.kron(np.eye(5), np.ones((40, 30))))
+    post = fit(
+        psgld.observations(V, absent="zero"), psgld.FactorModel(5, "gaussian", bias=bias), sampler=sampler, draws=50
+    )
+    assert 0.0 < post.draws.phi.min() and post.draws.phi.max() < 1e-6 and post.divergences == 0
+    np.testing.assert_allclose(post.predict([0, 0], [0, 35]).mean, [1.0, 0.0], atol=0.01)
+
+
+@pytest.mark.parametrize("prior", [psgld.Normal, psgld.NormalWishart])
+@pytest.mark.parametrize(("shape", "value"), [((7, 9), 0.1), ((7, 9), 4.1), ((100, 101), 0.7), ((40, 30), 1e-3)])
+def test_a_constant_whose_mean_is_rounded(shape, value, prior):
+    """The variance that is left is none."""
+    model = psgld.FactorModel(2, "gaussian", prior(), prior(), bias=prior is psgld.Normal)
+    post = fit(np.full(shape, value), model, draws=50)
+    assert post.predict([0, 6], [8, 1]).mean == pytest.approx(value, abs=0.02)
+
+
+@pytest.mark.parametrize("mean", [-1e-9, 1e-9, 1e-3])
+def test_non_negative_factors_of_centred_data(mean):
+    rng = np.random.default_rng(0)
+    V = rng.gamma(1.0, 1.0, (60, 4)) @ rng.gamma(1.0, 1.0, (4, 50))
+    V = 4.0 * (V - V.mean()) / V.std() + rng.normal(0.0, 0.5, V.shape)
+    model = psgld.FactorModel(4, "gaussian", psgld.Exponential(), psgld.Exponential())
+    post = fit(V - V.mean() + mean, model, draws=50)
+    mu = (post.W @ post.H).mean(axis=(0, 1))
+    assert np.corrcoef(mu.ravel(), V.ravel())[0, 1] > 0.9 and post.divergences == 0
+
+
+def test_a_chain_that_ran_away_once_is_given_time_to_come_back():
+    """Its step is halved no more often than it must be: too small a step would not reach the posterior in time."""
+    rng = np.random.default_rng(1)
+    mu = rng.gamma(2.0, 1.0, (60, 3)) @ rng.gamma(2.0, 0.3, (3, 40))
+    V = psgld.Tweedie(-1.5, 0.1).sample(mu, 0.1, rng)
+    post = fit(V, psgld.FactorModel(3, psgld.Tweedie(-1.5)), chains=1, seed=1, draws=30)
+    assert post.divergences <= 3 and post.draws.phi.mean() == pytest.approx(0.1, rel=0.08)
+
+
 @pytest.mark.parametrize("weak", [1e-2, 1e-4, 1e-8])
 def test_weak_priors_of_both_factors_do_not_start_the_chain_far_from_the_data(weak):
     rng = np.random.default_rng(11)

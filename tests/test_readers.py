@@ -197,6 +197,20 @@ def test_bad_line(tmp_path, bad, message):
         Observations.from_file(path)
 
 
+@pytest.mark.parametrize("label", ["u", ""])
+def test_more_fields_than_the_first_line(label, tmp_path):
+    """As decimal commas give, or a header that does not name the numbers of the lines."""
+    path = tmp_path / "ratings.csv"
+    path.write_text(f"user,item,stars\n{label}1,2,4\n{label}3,4,1,5\n")
+    with pytest.raises(DataError, match=r"ratings\.csv, line 3: 4 fields, the first line has 3: u?3,4,1,5"):
+        Observations.from_file(path)
+    path.write_text(f"user item stars\n1 {label}1 2 4\n2 {label}3 4 1\n")
+    with pytest.raises(DataError, match=r"line 2: 4 fields, the first line has 3"):
+        Observations.from_file(path)
+    path.write_text(f'user,item,stars\n{label}1,2,4,\n"{label}3",4,1,,\n')  # nothing is lost
+    assert Observations.from_file(path).values.tolist() == [4, 1]
+
+
 def test_bad_first_line_is_no_header(tmp_path):
     path = tmp_path / "ratings.csv"
     path.write_text("12,7,abc\n1,2,3\n")
@@ -416,7 +430,7 @@ def test_matrix_market_that_is_damaged(content, words, tmp_path):
      "9999999999999999999,2,3", "1,2,0.12345678901234567", "1,-0,3", "1\r2,3,4", "1,2,--3", "1,2,."],
 )  # fmt: skip
 def test_lines_that_are_not_plain_are_left_to_the_other_reader(line):
-    assert _core.parse_entries(f"1,2,3\n{line}\n", ",", [0, 1, 2]) is None
+    assert _core.parse_entries(f"1,2,3\n{line}\n", ",", [0, 1, 2], 4) is None
 
 
 def test_plain_lines_are_read_to_the_last_bit():
@@ -427,7 +441,8 @@ def test_plain_lines_are_read_to_the_last_bit():
     texts += ["-1.5", "0", "-0.0", "7.", ".5", "1e22", "25E-3", "1e+2"]
     labels = rng.integers(-(10**17), 10**17, len(texts))
     text = "\r\n".join(f"x::{j}::{v}::{-j}::more" for j, v in zip(labels, texts, strict=True))
-    rows, cols, values = _core.parse_entries("\n" + text, "::", [3, 1, 2])
+    rows, cols, values = _core.parse_entries("\n" + text, "::", [3, 1, 2], 5)
+    assert _core.parse_entries(text, "::", [3, 1, 2], 4) is None
     assert np.array_equal(rows, -labels) and np.array_equal(cols, labels)
     assert values.tolist() == [float(v) for v in texts]
 

@@ -260,6 +260,8 @@ class _Layout(NamedTuple):
     delimiter: str | None
     columns: list[int]
     header: bool
+    width: int
+    """Fields of the first line."""
 
 
 def open_text(path: Path) -> Any:
@@ -313,7 +315,7 @@ def _parse_block(
     if dtype is _NUMBERS and layout.delimiter is not None:
         first = next((at for at, line in enumerate(lines) if line.strip()), 0) + 1
         text = "".join(lines[first:] if layout.header and done == 0 else lines)
-        plain = _core.parse_entries(text, layout.delimiter, layout.columns)
+        plain = _core.parse_entries(text, layout.delimiter, layout.columns, layout.width)
         if plain is not None:
             return list(plain)
     data = [line for line in lines if line.strip()]
@@ -322,6 +324,8 @@ def _parse_block(
     try:
         if dtype is not _STRINGS and _LEADING_ZERO.search("".join(data)):
             raise ValueError("a number with leading zeros may be a label, such as a postcode")
+        if any(_surplus(line, layout) for line in data):
+            raise ValueError("a line has more fields than the first")
         arrays = _load(data, layout, dtype)
         if not np.isfinite(arrays[2]).all():
             raise ValueError("a value is not finite")
@@ -374,7 +378,7 @@ def _layout(path: Path, row: Column, col: Column, value: Column) -> _Layout:
         at = choose_columns(range(len(fields)), row, col, value)
         named = _is_header([split_line(line, delimiter) for line in lines], at)
     columns = choose_columns(fields if named else range(len(fields)), row, col, value)
-    return _Layout(delimiter, columns, named)
+    return _Layout(delimiter, columns, named, len(fields))
 
 
 def _is_header(table: list[list[str]], at: list[int]) -> bool:
@@ -413,6 +417,13 @@ def _explain(path: Path, lines: list[str], done: int, layout: _Layout, error: Va
     raise DataError(f"{path.name}, after line {done}: {error}") from None
 
 
+def _surplus(line: str, layout: _Layout) -> bool:
+    """Tell whether a line has fields that the first has not: a decimal comma, or a header without a name for each."""
+    delimiter, width = layout.delimiter, layout.width
+    many = len(line.split()) > width if delimiter is None else line.count(delimiter) >= width
+    return many and any(split_line(line, delimiter)[width:])
+
+
 def _problem(fields: list[str], layout: _Layout) -> str | None:
     needed = max(layout.columns) + 1
     if len(fields) < needed:
@@ -422,7 +433,9 @@ def _problem(fields: list[str], layout: _Layout) -> str | None:
         return "a row or column label is missing"
     if not _is_number(value):
         return f"value {value!r} is not a number"
-    return None if math.isfinite(float(value)) else f"value {value!r} is not finite"
+    if not math.isfinite(float(value)):
+        return f"value {value!r} is not finite"
+    return f"{len(fields)} fields, the first line has {layout.width}" if any(fields[layout.width :]) else None
 
 
 def _short(line: str) -> str:

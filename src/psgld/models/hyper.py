@@ -140,10 +140,12 @@ def start_sizes(model: FactorModel, moments: Moments, start: Hyper) -> tuple[Arr
 
 def _product(model: FactorModel, moments: Moments) -> float:
     """Return what typical sizes of w and h multiply to; they must explain what the offset leaves, without one all."""
-    spread = moments.variance + (0.0 if model.bias else moments.mean**2)
+    spread = _or_one(moments.variance + (0.0 if model.bias else moments.mean**2))
     if not model.nonnegative:
-        return float(np.sqrt(_or_one(spread) / model.rank))
-    return float((moments.mean if moments.mean > 0.0 else np.sqrt(_or_one(spread))) / model.rank)
+        return float(np.sqrt(spread / model.rank))
+    # Only Gaussian values may be negative; then their mean says nothing of their size.
+    size = moments.mean if moments.mean > 0.0 and model.likelihood.beta != 2.0 else np.sqrt(spread)
+    return float(size / model.rank)
 
 
 def _or_one(value: float) -> float:

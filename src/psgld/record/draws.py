@@ -68,7 +68,9 @@ class Draws:
         kept = draws if keep else 0
         itemsize = np.dtype(dtype).itemsize
         factors = chains * kept * sum(shape) * model.components * itemsize
-        _check_memory(factors + chains * draws * (2 * model.components + 2) * 8, chains, draws)
+        matrices = sum(isinstance(prior, NormalWishart) for prior in (model.row_prior, model.col_prior))
+        hyper = 2 * model.components + 2 + matrices * model.components * (model.components + 1)
+        _check_memory(factors + chains * draws * hyper * 8, chains, draws)
         W, H = (_whole_lines((chains, kept, n, model.rank), dtype) for n in shape)
         row_bias, col_bias = (np.empty((chains, kept, n), dtype) if model.bias else None for n in shape)
         row_rate, col_rate = (np.empty((chains, draws, model.components)) for _ in shape)

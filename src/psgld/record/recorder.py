@@ -72,8 +72,7 @@ class Recorder:
         """Record the state, after making sure that it is sound; with `keep`, as a draw."""
         chain = self.chain
         chain.settle()
-        diverged = len(chain.divergences) > self._divergences
-        self._divergences = len(chain.divergences)
+        diverged = self._has_diverged()
         if keep:
             self._keep()
             self.kept += 1
@@ -81,6 +80,11 @@ class Recorder:
                 self.moments.record()
         trace = self.trace if keep else self.warmup
         trace.record(chain.iteration, chain.log_posterior(), chain.step_size, diverged)
+
+    def _has_diverged(self) -> bool:
+        """Return whether the chain has diverged since this was last asked."""
+        before, self._divergences = self._divergences, len(self.chain.divergences)
+        return self._divergences > before
 
     def room(self, n: int, keep: bool) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return where the next n draws of W and H go, perhaps none; None if the chain has to stop at each mark."""
@@ -105,10 +109,12 @@ class Recorder:
         self, keep: bool, iterations: Sequence[int], lp: list[float], steps: Sequence[float]
     ) -> None:
         """Record marks that were passed, their draws being in that room."""
+        if not lp:
+            return
         if keep:
             self.draws.record_hyper(self.chain, self.number, slice(self.kept, self.kept + len(lp)))
             self.kept += len(lp)
-        (self.trace if keep else self.warmup).record_all(iterations, lp, steps)
+        (self.trace if keep else self.warmup).record_all(iterations, lp, steps, self._has_diverged())
 
     def _keep(self) -> None:
         """Record a draw; where ranks share its rows, those that are kept here."""

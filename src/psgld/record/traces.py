@@ -27,12 +27,14 @@ class Trace:
         self.step_size.append(step_size)
         self.diverging.append(diverging)
 
-    def record_all(self, iterations: Sequence[int], lp: list[float], step_sizes: Sequence[float]) -> None:
-        """Add a row a mark, at none of which a chain diverged."""
+    def record_all(
+        self, iterations: Sequence[int], lp: list[float], step_sizes: Sequence[float], diverged: bool
+    ) -> None:
+        """Add a row a mark; `diverged` tells whether a chain did before the first of them, it did at none."""
         self.iteration.extend(iterations)
         self.lp.extend(lp)
         self.step_size.extend(step_sizes)
-        self.diverging.extend([False] * len(lp))
+        self.diverging.extend([diverged, *[False] * (len(lp) - 1)])
 
     @classmethod
     def of(cls, table: dict[str, NDArray[Any]]) -> Trace:

@@ -25,6 +25,9 @@ from ..probes import Probes
 _CLOSED, _SERIES = 10_000, 3_000
 """Entries from which φ is drawn: where the density has a closed form, and where it is a series or an integral."""
 
+_ROUNDING = 1e-13
+"""The sd of data that are constant but for rounding, in units of their mean."""
+
 State = dict[str, Any]
 """All that a chain needs to go on bit for bit: arrays, numbers, lists of numbers, by name."""
 
@@ -159,12 +162,14 @@ def check_dtype(settings: Any) -> None:
 def scale_of(data: Observations, model: FactorModel) -> tuple[float, Moments, Hyper]:
     """Return what is subtracted from V, the moments of what is left, and hyperparameters of that scale."""
     # A Gaussian model with an offset sees data centred at it, which float32 resolves better; BPMF centres them too.
-    mean = data.mean()
+    mean, variance = data.mean(), data.variance()
     shift = mean if model.centred and data.absent != "zero" else 0.0
-    moments = Moments(mean - shift, data.variance(), data.size)
+    constant = variance <= (_ROUNDING * mean) ** 2
+    moments = Moments(mean - shift, 0.0 if constant else variance, data.size)
     phi = model.likelihood.phi
     if phi is None:
-        phi = model.likelihood.start_phi(data.sample_entries(100_000)[2] - shift)
+        some = data.sample_entries(100_000)[2] - shift
+        phi = model.likelihood.start_phi(np.full_like(some, moments.mean) if constant else some)
     return shift, moments, hyperparameters.start(model, moments, phi)
 
 
@@ -302,6 +307,14 @@ class Chain(ABC):
         """Return Σ(v - μ)²; asked for where the likelihood is Gaussian and φ learnt."""
         raise NotImplementedError
 
+    def _least_residuals(self) -> float:
+        """Return the least Σ(v - μ)² that can be told from 0: with implicit zeros it is a difference of large sums."""
+        data, moments = self.setup.data, self.setup.moments
+        if data.size == data.stored:
+            return 0.0
+        resolution = 4.0 * float(np.finfo(self.setup.settings.dtype).eps)
+        return resolution * moments.size * (moments.variance + moments.mean**2)
+
     def _learns(self) -> bool:
         """Return whether there is a hyperparameter to be learnt."""
         model = self.setup.model
@@ -317,7 +330,7 @@ class Chain(ABC):
         rng = np.random.Generator(
             np.random.Philox(key=np.array([self.key, 0], np.uint64), counter=[0, cycle, 0, 0])
         )
-        rss = self._squared_residuals() if gaussian else None
+        rss = max(self._squared_residuals(), self._least_residuals()) if gaussian else None
         self.hyper = hyperparameters.draw(
             model, self.hyper, self.setup.start, self.stats(W), self.stats(H), rng, rss, self.setup.moments.size
         )  # fmt: skip

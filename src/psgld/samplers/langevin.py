@@ -32,9 +32,10 @@ _ANY_POWER = 5  # `Family` in the core
 _RUNAWAY = 100.0
 """A typical μ this many times larger than the data, or than at the start, is a chain that runs away."""
 
-_SWOLLEN, _SETTLING_CYCLES, _MOST_SWELLINGS = 1.2, 20, 5
+_SWOLLEN, _SETTLING_CYCLES, _SETTLING_ITERATIONS, _MOST_SWELLINGS = 1.2, 20, 100, 5
 """After it ran away, a chain whose μ is still this many times larger than the data has too large a step, too; unless
-halving it a few times has not helped: then it is the data that say so."""
+halving it a few times has not helped: then it is the data that say so. It is left some time to come back, twice as
+much after each halving: so much slower it is."""
 
 _MOST_DIVERGENCES = 30
 _UPKEEPS_BETWEEN_SAVES = 8
@@ -467,10 +468,10 @@ class LangevinChain(Chain):
 
         Just below the step that runs away there are steps that hold, but inflate the posterior: E[μ²] ≤ E[v²] fails.
         """
-        settled = _SETTLING_CYCLES * self.setup.cycle
         if not self._may_swell():
             return False
-        if self.iteration - self.divergences[-1] < settled:
+        settling = max(_SETTLING_CYCLES * self.setup.cycle, _SETTLING_ITERATIONS) / (2 * self.step_factor)
+        if self.iteration - self.divergences[-1] < settling:
             return False
         return float(np.square(self.probes.means()).mean()) > _SWOLLEN**2 * self.probes.mean_square
 
