@@ -21,6 +21,7 @@
 //
 // with eps / (1 + rho) for eps in tau'. In the non-negative metric it moves u = sqrt(x), in which D = 1/4b is
 // constant: a momentum kept in x would not know that D changes under it, and miss the posterior at any step.
+// There tau' = (1 - h/2 + h lambda / 4b)^2 tau with h = eps / 2(1 + rho).
 #pragma once
 
 #include <algorithm>
@@ -51,6 +52,15 @@ inline void mirror(Vec<T>& x, Vec<T>& m) {
   x = vabs(x);
 }
 
+// In the non-negative metric x + eps (x g + ...) / b is a step of a multiplicative update, x times a ratio.
+// Where a mean comes close to zero beside a value that does not, that ratio is huge, and the step would be far
+// too long: of a ratio no more than this is believed, and u = sqrt(x) is pushed by half of itself at most.
+constexpr int kMostRatio = 20;
+template <class T>
+inline Vec<T> at_most(Vec<T> most, Vec<T> x) {
+  return x > most ? most : x;  // NaN stays
+}
+
 // A coefficient of the non-negative metric: `root` is 1 / sqrt(b), `a` the spread of the noise of u =
 // sqrt(x). With a the Milstein term makes x and its noise a square, (u + a z)^2, so that small coefficients
 // are hardly ever mirrored; D * inverse / x + tau Gamma = (inverse + tau) / b: no division by one near zero.
@@ -63,8 +73,9 @@ inline Vec<T> root_of(Vec<T> x, Vec<T>& inverse) {
 template <class T>
 inline Vec<T> square_change(const Rule<T>& rule, Vec<T> w, Vec<T> g, Vec<T> z, Vec<T> a, Vec<T> inverse_b) {
   Vec<T> unused;
-  const Vec<T> y = a * z, drift = rule.step * inverse_b * (w * g + (rule.inverse + rule.temperature));
-  return y * (T(2) * root_of<T>(w, unused) + y) + (drift - a * a);
+  const Vec<T> y = a * z, drift = inverse_b * (w * g + (rule.inverse + rule.temperature));
+  const Vec<T> held = at_most<T>(T(kMostRatio) * (w + inverse_b), drift);
+  return y * (T(2) * root_of<T>(w, unused) + y) + (rule.step * held - a * a);
 }
 
 // u feels the force (2 x g + 2 inverse + tau) / u, of which tau / u is the volume of x in u. Within one step
@@ -75,7 +86,8 @@ inline void move_root(const Rule<T>& rule, T root_step, Vec<T>& w, Vec<T>& m, Ve
   Vec<T> inverse_u;
   const Vec<T> u = root_of<T>(w, inverse_u), near = root_step * root;
   const Vec<T> force = T(2) * w * g + (2 * rule.inverse + rule.temperature);
-  m = rule.momentum * m + near * vmin(near * inverse_u, splat<T>(1)) * force + a * z;
+  const Vec<T> push = near * vmin(near * inverse_u, splat<T>(1)) * force;
+  m = rule.momentum * m + at_most<T>(T(0.5) * (u + near), push) + a * z;
   m *= move;
   w = vmax(splat<T>(0), w + m * (T(2) * u + m));  // (u + m)^2, and exactly w if m = 0; NaN stays
   m = u + m < T(0) ? -m : m;

@@ -82,11 +82,12 @@ class Rule:
     """How the rows x of a factor move. The metrics, from the numbers b of each coefficient:
 
     identity      D = 1      Γ = 0      b = 1                                  τ' = τ
-    non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk μ_ij^{β-1} / φ + λ_k   τ' = (1 - ε/4 λ/b)² τ
+    non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk μ_ij^{β-1} / φ + λ_k   τ' = (1 - ε/4 λ/b)² τ  (*)
     real-valued   D = 1/b    Γ = 0      b_ik = n_i q_k + λ_k                   τ' = (1 - ε/2) τ
 
     τ' and, in the non-negative metric, the Milstein term ε τ' Γ (z² - 1)/2 take away most of the step's error.
-    With momentum ρ, x moves by m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ z; non-negative, sqrt(x) does.
+    With momentum ρ, x moves by m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ z; non-negative, sqrt(x) does, and
+    (*) is (1 - h/2 + h/4 λ/b)² τ with h = ε/2(1 + ρ).
     """
 
     factor: int  # 0 = W, 1 = H
@@ -113,14 +114,16 @@ def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule
     if root:  # u = sqrt(x) has D = 1/4b and, of x, the volume 2u
         rate, heat = epsilon / (4.0 * b), tau * (1.0 - 0.5 * half - 0.25 * half * rule.linear / b) ** 2
         drift = rate * (2.0 * (x * g + rule.inverse) + tau) / np.sqrt(np.maximum(x, rate))
+        drift = np.minimum(drift, 0.5 * (np.sqrt(x) + np.sqrt(rate)))  # a ratio of 20 is believed, no more
         y, change = np.sqrt(x), drift + np.sqrt(2.0 * (1.0 - rho) * rate * heat) * z
     else:
         D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
         heat = np.full_like(b, tau * (1.0 - half) if rule.metric == "real-valued" else tau)
         if rule.metric == "non-negative":
             heat *= (1.0 + 0.5 * half * rule.linear / b) ** 2
-        total = g + rule.inverse / np.maximum(x, 1e-20)
-        drift = D * total + tau * Gamma + 0.5 * heat * Gamma * (z**2 - 1.0)
+        drift = D * (g + rule.inverse / np.maximum(x, 1e-20)) + tau * Gamma
+        drift = np.minimum(drift, np.where(Gamma > 0.0, 20.0 * (x + Gamma), np.inf))
+        drift += 0.5 * heat * Gamma * (z**2 - 1.0)
         y, change = x, epsilon * drift + np.sqrt(2.0 * (1.0 - rho) * epsilon * heat * D) * z
     m = rule.move * (rho * rule.m[rows] + change)
     rule.m[rows] = np.where((y + m < 0.0) & rule.mirror, -m, m)

@@ -37,6 +37,9 @@ _SWOLLEN, _SETTLING_CYCLES, _SETTLING_ITERATIONS, _MOST_SWELLINGS = 1.2, 20, 100
 halving it a few times has not helped: then it is the data that say so. It is left some time to come back, twice as
 much after each halving: so much slower it is."""
 
+_INFLATED = 3.0
+"""A typical μ this many times larger than the data, or than at the start, is on its way to run away."""
+
 _MOST_DIVERGENCES = 30
 _UPKEEPS_BETWEEN_SAVES = 8
 _IDLE_CYCLES, _IDLE_SHARE, _IDLE_ITERATIONS = 8, 4, 8192
@@ -357,7 +360,7 @@ class LangevinChain(Chain):
         due = self.setup.metric.due
         # Where the one before was passed over, the state to go back to is old.
         rare = not (self._learns() or due(self._upkeeps - 1)) and cycle >= _EARLY_CYCLES
-        if rare or self._upkeeps % _UPKEEPS_BETWEEN_SAVES == 0:
+        if (rare or self._upkeeps % _UPKEEPS_BETWEEN_SAVES == 0) and not self._inflated():
             self._save()
         if self.setup.temperature > 0:
             self._draw_hyper(cycle)
@@ -462,6 +465,12 @@ class LangevinChain(Chain):
         rows, cols = self.setup.grid.shape
         products = np.einsum("...k,...k->...", sums[..., W, 1, :], sums[..., H, 1, :])
         return np.asarray(np.sqrt(products / rows / cols))
+
+    def _inflated(self) -> bool:
+        """Return whether this is no state to go back to: W H ≥ 0 is never below its typical size, and here well above V."""
+        return self.setup.model.nonnegative and bool(
+            self._typical_mean(self.sums()) > _INFLATED * max(self._scale, self._data_scale())
+        )
 
     def _swollen(self) -> bool:
         """Return whether μ is too large for the data, in a chain that has run away before.
