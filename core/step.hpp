@@ -53,8 +53,9 @@ inline void mirror(Vec<T>& x, Vec<T>& m) {
 }
 
 // In the non-negative metric x + eps (x g + ...) / b is a step of a multiplicative update, x times a ratio.
-// Where a mean comes close to zero beside a value that does not, that ratio is huge, and the step would be far
-// too long: of a ratio no more than this is believed, and u = sqrt(x) is pushed by half of itself at most.
+// Where a mean comes close to zero beside a value that does not, that ratio is huge, and the step would be
+// far too long: of a ratio no more than this is believed, and u = sqrt(x) is pushed by half of itself at
+// most.
 constexpr int kMostRatio = 20;
 template <class T>
 inline Vec<T> at_most(Vec<T> most, Vec<T> x) {

@@ -1,5 +1,7 @@
 """Too large a step: noticed, rolled back, halved, reported; never NaN in a result."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,10 @@ V = np.random.default_rng(2).poisson(6.0, (60, 50)).astype(float)
 def test_identity_metric_with_a_wild_step(step, dtype):
     sampler = psgld.PSGLD(metric="identity", step_size=step, blocks=5, dtype=dtype)
     model = psgld.FactorModel(3, "poisson")
-    post = psgld.sample(V, model, sampler=sampler, draws=100, tune=3000, thin=5, progress=False)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        post = psgld.sample(V, model, sampler=sampler, draws=100, tune=3000, thin=5, progress=False)
+    assert [str(w.message)[:15] for w in said] == ["chains ran away"] * (post.divergences > 0)
     for array in (post.W, post.H, post.sample_stats["lp"], post.predict([0, 1], [2, 3]).mean):
         assert np.isfinite(array).all()
     if step > 0.5:
@@ -25,6 +30,7 @@ def test_identity_metric_with_a_wild_step(step, dtype):
     assert post.predict(*np.divmod(np.arange(3000), 50)).mean.mean() == pytest.approx(V.mean(), rel=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:chains ran away:psgld.PsgldWarning")
 def test_gaussian_with_a_wild_step():
     X = np.random.default_rng(3).normal(size=(60, 50))
     sampler = psgld.PSGLD(step_size=30.0, blocks=5)

@@ -68,6 +68,7 @@ def test_powers_without_a_distribution(beta):
         ({"engine": 2}, r"engine must be Threads\(…\) or MPI\(…\), got 2"),
         ({"sampler": psgld.PSGLD}, r"sampler must be PSGLD\(…\)"),
         ({"progress": "bar"}, "progress must be True"),
+        ({"keep": "no"}, "keep must be True or False, got 'no'"),
     ],
 )
 def test_options(options, message):

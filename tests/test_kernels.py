@@ -184,6 +184,18 @@ def test_float32(case):
     Problem(*case, dtype="float32").check(rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("beta", [0.0, -1.0])
+def test_a_mean_close_to_zero_does_not_send_coefficients_away(beta, momentum, monkeypatch):
+    problem = Problem((37, 23, 3), 8, beta, metric="non-negative", momentum=momentum)
+    problem.x = [0.02 * x for x in problem.x]  # b is that of before; the gradient now asks for a thousandfold
+    for which in (W, H):
+        problem.chain.set_factor(which, problem.x[which])
+    use_compiled_noise(monkeypatch, problem)
+    problem.check(rtol=1e-9, atol=1e-12)
+    assert max(problem.chain.factor(which).max() for which in (W, H)) < 100
+
+
 @pytest.mark.parametrize("rank", RANKS)
 @pytest.mark.parametrize("form", ["dense", "sparse", "zeros"])
 @pytest.mark.parametrize("beta", [1.0, 2.0])

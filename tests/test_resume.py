@@ -150,6 +150,7 @@ def test_too_large_for_half_precision(tmp_path):
         )  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:chains ran away:psgld.PsgldWarning")
 def test_after_a_divergence(tmp_path, short_slices, prompt):
     V = np.random.default_rng(2).poisson(6.0, (60, 50)).astype(float)
 

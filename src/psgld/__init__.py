@@ -5,6 +5,7 @@
 Posterior draws for Tweedie factor models by parallel stochastic gradient Langevin dynamics.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import datasets as datasets
@@ -108,7 +109,9 @@ _ESTIMATORS = ("BayesianMF", "BayesianNMF")
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are asked for: they need scikit-learn, which nothing else does."""
+    """Import pictures and estimators when they are asked for: these need scikit-learn, which nothing else does."""
+    if name == "plots":
+        return import_module(".plots", __name__)
     if name not in _ESTIMATORS:
         raise AttributeError(f"module 'psgld' has no attribute {name!r}")
     try:

@@ -120,7 +120,7 @@ def sample(
     """
     check_options(store, resume, checkpoint_every, store_dtype)
     engine = Threads() if engine is None else engine
-    _check_kinds(engine, progress)
+    _check_kinds(engine, progress, keep)
     data = own_strips(observations(V), engine)
     if not (start is None or isinstance(start, Posterior)):
         raise SamplingError(f"start must be a Posterior, got {start!r}")
@@ -162,6 +162,11 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
     posterior = assemble(work.setup, work.plan, room, recorders, work.pairs, keys, interrupted)
     if engine.rank > 0:
         posterior.settings["mpi_rank"] = engine.rank
+    elif posterior.divergences:
+        warn(
+            f"chains ran away {posterior.divergences} time(s), were set back and went on with half the step size; "
+            "summary() tells whether they agree; if not, give a smaller step_size and a longer tune"
+        )
     if work.saver is not None and work.saver.failure is not None:
         posterior.settings["unsaved"] = f"cannot write {work.saver.store.path}: {work.saver.failure}"
         warn(
@@ -255,11 +260,13 @@ def _check_range(ends: tuple[float, float], dtype: str) -> None:
         )
 
 
-def _check_kinds(engine: Any, progress: Any) -> None:
+def _check_kinds(engine: Any, progress: Any, keep: Any) -> None:
     if not isinstance(engine, Threads | MPI):
         raise SamplingError(f"engine must be Threads(…) or MPI(…), got {engine!r}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise SamplingError(f"progress must be True, False, None or a function, got {progress!r}")
+    if not isinstance(keep, bool | np.bool_):
+        raise SamplingError(f"keep must be True or False, got {keep!r}")
 
 
 def _pairs(data: Observations, track: Any) -> tuple[Any, Any]:

@@ -467,10 +467,9 @@ class LangevinChain(Chain):
         return np.asarray(np.sqrt(products / rows / cols))
 
     def _inflated(self) -> bool:
-        """Return whether this is no state to go back to: W H ≥ 0 is never below its typical size, and here well above V."""
-        return self.setup.model.nonnegative and bool(
-            self._typical_mean(self.sums()) > _INFLATED * max(self._scale, self._data_scale())
-        )
+        """Return whether this is no state to go back to: W H is well above V (W, H ≥ 0 do not cancel)."""
+        typical = self._typical_mean(self.sums())
+        return self.setup.model.nonnegative and bool(typical > _INFLATED * self._scale)
 
     def _swollen(self) -> bool:
         """Return whether μ is too large for the data, in a chain that has run away before.
