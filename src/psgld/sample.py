@@ -260,7 +260,7 @@ def _check_range(ends: tuple[float, float], dtype: str) -> None:
         )
 
 
-def _check_kinds(engine: Any, progress: Any, keep: Any) -> None:
+def _check_kinds(engine: Any, progress: Any, keep: Any = True) -> None:
     if not isinstance(engine, Threads | MPI):
         raise SamplingError(f"engine must be Threads(…) or MPI(…), got {engine!r}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):

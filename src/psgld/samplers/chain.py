@@ -313,7 +313,7 @@ class Chain(ABC):
         if data.size == data.stored:
             return 0.0
         resolution = 4.0 * float(np.finfo(self.setup.settings.dtype).eps)
-        return resolution * moments.size * (moments.variance + moments.mean**2)
+        return float(resolution * moments.size * (moments.variance + moments.mean**2))
 
     def _learns(self) -> bool:
         """Return whether there is a hyperparameter to be learnt."""
