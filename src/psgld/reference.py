@@ -114,7 +114,7 @@ def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule
     if root:  # u = sqrt(x) has D = 1/4b and, of x, the volume 2u
         rate, heat = epsilon / (4.0 * b), tau * (1.0 - 0.5 * half - 0.25 * half * rule.linear / b) ** 2
         drift = rate * (2.0 * (x * g + rule.inverse) + tau) / np.sqrt(np.maximum(x, rate))
-        drift = np.minimum(drift, 0.5 * (np.sqrt(x) + np.sqrt(rate)))  # a ratio of 20 is believed, no more
+        drift = np.minimum(drift, 0.5 * (np.sqrt(x) + np.sqrt(rate)))  # a push by half of u at most
         y, change = np.sqrt(x), drift + np.sqrt(2.0 * (1.0 - rho) * rate * heat) * z
     else:
         D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
@@ -122,7 +122,7 @@ def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule
         if rule.metric == "non-negative":
             heat *= (1.0 + 0.5 * half * rule.linear / b) ** 2
         drift = D * (g + rule.inverse / np.maximum(x, 1e-20)) + tau * Gamma
-        drift = np.minimum(drift, np.where(Gamma > 0.0, 20.0 * (x + Gamma), np.inf))
+        drift = np.minimum(drift, np.where(Gamma > 0.0, 20.0 * (x + Gamma), np.inf))  # a ratio of 20
         drift += 0.5 * heat * Gamma * (z**2 - 1.0)
         y, change = x, epsilon * drift + np.sqrt(2.0 * (1.0 - rho) * epsilon * heat * D) * z
     m = rule.move * (rho * rule.m[rows] + change)

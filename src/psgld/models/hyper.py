@@ -100,6 +100,8 @@ class FactorStats:
 def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
     """Return hyperparameters of the data's scale: K E[w] E[h] = E[v], or K Var(w) Var(h) = E[(v - offset)²].
 
+    For non-negative factors of Gaussian values, K E[w] E[h] = sqrt(E[v²]).
+
     What the user fixed stays as it is, and the other factor makes up for it.
 
     Examples
