@@ -248,6 +248,15 @@ def test_other_failures_are_one_line(error, words, work, tmp_path, capsys, monke
     fails(capsys, ["fit", work / "train.csv", "-o", tmp_path / "r.npz", *QUICK, "-q"], words)
 
 
+def test_a_second_ctrl_c_says_what_is_lost(work, tmp_path, capsys, monkeypatch):
+    def insist(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(psgld.Posterior, "save", insist)
+    assert main(["fit", str(work / "train.csv"), "-o", str(tmp_path / "r.npz"), *QUICK, "-q"]) == 130
+    assert capsys.readouterr().err == "psgld: interrupted; nothing was saved\n"
+
+
 # -- predict
 
 

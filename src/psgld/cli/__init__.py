@@ -67,9 +67,10 @@ def _guarded(args: Namespace) -> int:
         detail = f": {error}" if str(error) else ""
         say(f"error: not enough memory{detail}; try fewer draws or a smaller rank")
     except KeyboardInterrupt as stop:
-        zarr = getattr(args, "output", None) is not None and args.output.suffix == ".zarr"
-        saved = "--resume goes on" if zarr else "nothing was saved"
-        say(f"interrupted; {stop}; {saved}" if str(stop) else "interrupted")
+        said = ["interrupted", str(stop)]
+        if args.command == "fit":  # also by a second Ctrl-C, which does not wait for the first to save
+            said.append("--resume goes on" if args.output.suffix == ".zarr" else "nothing was saved")
+        say("; ".join(filter(None, said)))
         return INTERRUPTED
     return FAILED
 
