@@ -273,6 +273,13 @@ def test_times_are_the_same_labels_in_every_unit_and_library():
         assert Observations.from_frame(frame).row_labels.tolist() == ["2020-01-02T12:00:00.5"]
 
 
+def test_durations_are_not_cut_short():
+    spans = np.array([1, 86_400_000_000], "m8[us]")
+    V = Observations.from_chunks([(spans, [0, 0], [1, 2])])
+    assert V.row_labels.tolist() == ["1 microseconds", "86400000000 microseconds"]
+    assert V.row_index(spans[1:]).tolist() == [1]
+
+
 @pytest.mark.parametrize("unit", ["h", "m", "s", "ns"])
 def test_hours_and_minutes_are_times_of_day(unit):
     times = np.array(["2020-01-01", "2020-01-02T12:00"], f"M8[{unit}]")

@@ -56,7 +56,6 @@ def encode(column: Any, what: str = "label") -> Coded:
         raise DataError(f"the {what}s must be a 1-D array, got {column.ndim} dimensions")
     if column.dtype.kind in "mM":
         _refuse_nulls(int(np.count_nonzero(np.isnat(column))), what)
-    if column.dtype.kind == "M":
         times, codes = np.unique(column, return_inverse=True)
         names = np.array([_name(time) for time in times], dtype=str)
         return _encode_objects(names[codes].tolist(), what)
