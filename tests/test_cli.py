@@ -106,13 +106,13 @@ def test_fit_says_what_it_guesses_and_saves(work, tmp_path, capsys):
 
 def test_fit_is_sample(work, tmp_path):
     run = tmp_path / "run.npz"
-    options = ["--seed", "7", "--blocks", "3", "--threads", "1", "--no-bias", "--step-size", "0.05"]
+    options = ["--seed", "7", "--blocks", "3", "--threads", "1", "--no-bias", "--step-size", "0.001"]
     options += ["--metric", "identity", "--dtype", "float64", "--likelihood", "gaussian"]
     assert main(["fit", str(work / "train.csv"), "-o", str(run), *QUICK, *options, "-q"]) == 0
     same = psgld.sample(
         psgld.Observations.from_file(work / "train.csv"),
         psgld.FactorModel(2, "gaussian"),
-        sampler=psgld.PSGLD(blocks=3, step_size=0.05, metric="identity", dtype="float64"),
+        sampler=psgld.PSGLD(blocks=3, step_size=0.001, metric="identity", dtype="float64"),
         draws=10,
         tune=60,
         thin=2,
