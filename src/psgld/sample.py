@@ -165,7 +165,7 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
     elif posterior.divergences:
         warn(
             f"chains ran away {posterior.divergences} time(s), were set back and went on with half the step size; "
-            "summary() tells whether they agree; if not, give a smaller step_size and a longer tune"
+            "the summary tells whether they agree; if not, give a smaller step size and a longer burn-in"
         )
     if work.saver is not None and work.saver.failure is not None:
         posterior.settings["unsaved"] = f"cannot write {work.saver.store.path}: {work.saver.failure}"
