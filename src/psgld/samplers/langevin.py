@@ -406,7 +406,7 @@ class LangevinChain(Chain):
     def _cycles_to_upkeep(self, cycle: int) -> int:
         """Return 1, or more where a cycle takes less time than its upkeep in Python, or where little is to be done."""
         early = _EARLY_CYCLES - cycle  # there is an upkeep at its end, when momentum sets in
-        if self._learns():
+        if self._learns() or self.setup.metric.due(self._upkeeps + 1):
             return 1 if early > 0 else int(np.clip(3e-4 / self._cycle_seconds(), 1, 10))
         idle = max(_IDLE_CYCLES, min(cycle // _IDLE_SHARE, _IDLE_ITERATIONS // self.setup.cycle))
         cycles, most = 1, min(cycle, idle, early if early > 0 else idle)
