@@ -421,8 +421,8 @@ void Chain<T>::share_draw(int id, int n, int which, int part, T* out, size_t wid
   const size_t strips = s.rows.size(), shift = &f == &outer ? 0 : grid.inner_strip(0, part);
   for (size_t j = strips * id / n; j < strips * (id + 1) / n; ++j) {
     const size_t strip = (j + shift) % strips, first = s.first[strip];
-    for (size_t at = first; at < first + s.rows[strip]; ++at)
-      stream(f.x.data() + at * f.stride, width, out + s.ids[at] * width);
+    kernels<T>().stream_rows(f.x.data() + first * f.stride, s.rows[strip], f.stride, s.ids.data() + first,
+                             static_cast<int64_t>(width), out);
   }
   end_stream();
 }

@@ -287,6 +287,13 @@ void column_sums(const T* x, const T* counts, int64_t rows, int stride, int comp
   add_up(std::true_type{});
 }
 
+template <class T>
+void stream_rows(const T* x, int64_t rows, int stride, const uint32_t* ids, int64_t width, T* out) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t k = 0; k < width; k += kLanes<T>)
+      stream(out + ids[r] * width + k, load_unaligned(x + r * stride + k));
+}
+
 #define PSGLD_STRING(x) #x
 #define PSGLD_NAME(x) PSGLD_STRING(x)
 
@@ -312,6 +319,7 @@ const Kernels<T>& table() {
       .dots = dots<T>,
       .log_kernel = log_kernel<T>,
       .column_sums = column_sums<T>,
+      .stream_rows = stream_rows<T>,
       .scores = scores<T>,
       .gram = gram<T>,
       .normal_rows = normal_rows<T>,

@@ -181,6 +181,8 @@ struct Kernels {
   // Column sums of x, of x^2, and of x^2 weighted by the counts, unless `weighted` is null.
   void (*column_sums)(const T* x, const T* counts, int64_t rows, int stride, int components, double* sum,
                       double* squares, double* weighted);
+  // Row r of x becomes row ids[r] of out: whole cache lines, past the caches.
+  void (*stream_rows)(const T* x, int64_t rows, int stride, const uint32_t* ids, int64_t width, T* out);
   // The mean of mu over the draws, and its sd or the share above the threshold: rows `columns` apart.
   void (*scores)(const ScoreTile<T>&, T* mean, T* second);
   // Adds x x' over the rows to sum, components x components.

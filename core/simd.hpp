@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#if defined(__AVX512F__) || defined(__AVX2__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -59,6 +59,20 @@ inline Vec<T> load_unaligned(const T* p) {
 template <class T>
 inline void store_unaligned(T* p, Vec<T> v) {
   std::memcpy(p, &v, sizeof v);
+}
+
+// Past the caches: of what nobody reads soon. Not ordered with other writes before end_stream().
+template <class T>
+inline void stream(T* p, Vec<T> v) {  // aligned to the vector
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
+#elif defined(__AVX2__)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), (__m256i)v);
+#elif defined(__SSE2__)
+  _mm_stream_si128(reinterpret_cast<__m128i*>(p), (__m128i)v);
+#else
+  store(p, v);
+#endif
 }
 
 // The part of a vector that a row has beyond its whole vectors: its first lanes, some fours; the others are
