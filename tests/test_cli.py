@@ -167,16 +167,34 @@ def test_warnings_are_notes(tmp_path, capsys):
 def test_fit_errors(work, tmp_path, capsys):
     run, train = tmp_path / "run.npz", work / "train.csv"
     fails(capsys, ["fit", tmp_path / "no.csv", "-o", run, *QUICK], "no such file", "no.csv")
-    fails(capsys, ["fit", train, "-o", run, *QUICK, "--rank", "0"], "rank must be an integer from 1", "got 0")
-    fails(capsys, ["fit", train, "-o", run, *QUICK, "--rank", "x"], "--rank", "psgld fit --help")
     fails(capsys, ["fit", train, "-o", run, *QUICK, "--likelihood", "normal"], "'normal'", "inverse-gaussian")
-    fails(capsys, ["fit", train, "-o", run, *QUICK, "--draws", "0"], "draws must be an integer >= 1")
-    fails(capsys, ["fit", train, "-o", run, *QUICK, "--threads", "0"], "threads must be")
-    fails(capsys, ["fit", train, "-o", run, *QUICK, "--step-size", "-1"], "step_size must be")
     fails(capsys, ["fit", train, "-o", run, *QUICK, "--value", "stars"], "no column 'stars'")
     fails(capsys, ["fit", train, "-o", run, *QUICK, "--bias", "--likelihood", "poisson"], "bias")
     fails(capsys, ["fit", train, *QUICK], "-o/--output")
     assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--rank", "0", "an integer from 1 to 1000"),
+        ("--rank", "x", "an integer from 1 to 1000"),
+        ("--rank", "1001", "an integer from 1 to 1000"),
+        ("--draws", "0", "an integer >= 1"),
+        ("--tune", "-1", "an integer >= 0"),
+        ("--thin", "1.5", "an integer >= 1"),
+        ("--chains", "0", "an integer >= 1"),
+        ("--seed", "-1", "an integer >= 0"),
+        ("--threads", "0", "an integer >= 1"),
+        ("--blocks", "0", "an integer >= 1"),
+        ("--step-size", "0", "a number > 0"),
+        ("--step-size", "nan", "a number > 0"),
+        ("--checkpoint-every", "-1", "a number of seconds >= 0"),
+    ],
+)
+def test_numbers_are_checked_before_anything_is_read(option, value, allowed, capsys):
+    argv = ["fit", "no.csv", "-o", "run.npz", *QUICK, option, value]
+    fails(capsys, argv, f"argument {option}: must be {allowed}, got '{value}'", "psgld fit --help")
 
 
 def test_a_bad_line_is_named(tmp_path, capsys):
@@ -441,7 +459,7 @@ def test_recommend_refusals(work, capsys):
     run = work / "run.npz"
     fails(capsys, ["recommend", run, "nobody", "--all"], "nobody")
     fails(capsys, ["recommend", run, "--all", "--policy", "probability"], "--threshold")
-    fails(capsys, ["recommend", run, "--all", "-n", "0"], "n must be")
+    fails(capsys, ["recommend", run, "--all", "-n", "0"], "-n: must be")
     fails(capsys, ["recommend", run, "--policy", "best"], "choose from")
 
 

@@ -77,6 +77,14 @@ def test_options(options, message):
         short(V, model, **options)
 
 
+@pytest.mark.parametrize("options", [{"draws": 0}, {"model": None}, {"sampler": "none"}, {"start": 0}])
+def test_options_are_checked_before_the_data_are_read(options):
+    with pytest.raises(psgld.PsgldError, match=next(iter(options))):
+        psgld.sample("no.csv", **{"model": POISSON, **options})
+    with pytest.raises(psgld.ModelError, match=r"psgld.optimize\(V, rank"):
+        psgld.optimize("no.csv")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -18,7 +18,7 @@ from .models import FactorModel
 from .probes import Probes
 from .progress import Meter, ProgressOption
 from .run import run
-from .sample import Seed, _check_count, _check_kinds, _keys, _model, _ready
+from .sample import Seed, _check_count, _check_kinds, _check_model, _keys, _model, _ready
 from .samplers import DSGD
 
 _HALVINGS = 3
@@ -80,8 +80,7 @@ def optimize(
     >>> estimate.converged, estimate.predict([0, 1], [3, 4]).shape
     (True, (2,))
     """
-    data = observations(V)
-    model = _model(model, rank, data)
+    _check_model(model, rank, "optimize")
     settings = DSGD() if sampler is None else sampler
     if not isinstance(settings, DSGD):
         raise SamplingError(f"sampler must be DSGD(…), got {sampler!r}; psgld.sample takes the others")
@@ -94,6 +93,8 @@ def optimize(
     _check_count("max_passes", max_passes, least=1)
     if not 0 <= tolerance < np.inf:
         raise SamplingError(f"tolerance must be >= 0 and finite, got {tolerance!r}")
+    data = observations(V)
+    model = _model(model, rank, data)
     data = _ready(data, model, settings.dtype)
     if settings.step_size is None:  # as a sampler begins; the climb itself halves it
         first = settings.prepare(data, model, engine, 1).step_size

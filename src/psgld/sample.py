@@ -121,15 +121,21 @@ def sample(
     check_options(store, resume, checkpoint_every, store_dtype)
     engine = Threads() if engine is None else engine
     _check_kinds(engine, progress, keep)
-    data = own_strips(observations(V), engine)
+    _check_counts(draws, tune, thin, chains)
     if not (start is None or isinstance(start, Posterior)):
         raise SamplingError(f"start must be a Posterior, got {start!r}")
-    model = _model(start.model if model is None and start is not None else model, rank, data)
+    if model is None and start is not None:
+        model = start.model
+    _check_model(model, rank, "sample")
     chosen = as_sampler(sampler)
+    data = own_strips(observations(V), engine)
+    model = _model(model, rank, data)
     data = _ready(data, model, chosen.dtype)
     sampler = for_ranks(chosen, data, engine, strips_in(store) if resume else None)
-    plan = _plan(draws, tune, thin, *_usual(sampler, data, model.components))
-    _check_count("chains", chains, least=1)
+    usual_tune, usual_thin = _usual(sampler, data, model.components)
+    plan = Plan(
+        int(usual_tune if tune is None else tune), int(draws), int(usual_thin if thin is None else thin)
+    )
     room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
     pairs = None if track is None else _pairs(data, track)
 
@@ -190,26 +196,36 @@ def _usual(sampler: Sampler, data: Observations, components: int) -> tuple[int, 
     return int(tune * math.sqrt(more)), int(thin * more)
 
 
-def _plan(draws: int, tune: int | None, thin: int | None, usual_tune: int, usual_thin: int) -> Plan:
-    """Return how long to run."""
-    tune = usual_tune if tune is None else tune
-    thin = usual_thin if thin is None else thin
-    for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("thin", thin, 1)):
-        _check_count(name, value, least)
-    return Plan(int(tune), int(draws), int(thin))
+def _check_counts(draws: int, tune: int | None, thin: int | None, chains: int) -> None:
+    for name, value, least in (
+        ("draws", draws, 1),
+        ("tune", tune, 0),
+        ("thin", thin, 1),
+        ("chains", chains, 1),
+    ):
+        if value is not None or name in ("draws", "chains"):
+            _check_count(name, value, least)
+
+
+def _check_model(model: FactorModel | None, rank: int | None, call: str) -> None:
+    """Raise, before data are read, if there is nothing to make a model of."""
+    if model is None:
+        if rank is None:
+            raise ModelError(
+                f"a model or a rank is needed: psgld.{call}(V, FactorModel(…)) or psgld.{call}(V, rank=16)"
+            )
+        FactorModel(rank, "poisson")  # says what is wrong with a rank
+    elif not isinstance(model, FactorModel):
+        raise ModelError(f"model must be FactorModel(rank=…, likelihood=…), got a {type(model).__name__}")
+    elif rank is not None and rank != model.rank:
+        raise ModelError(f"rank = {rank!r} contradicts the model's {model.rank}; give one of them")
 
 
 def _model(model: FactorModel | None, rank: int | None, data: Observations) -> FactorModel:
+    """Return the model, or one that suits the values."""
     if model is not None:
-        if not isinstance(model, FactorModel):
-            raise ModelError(f"model must be FactorModel(rank=…, likelihood=…), got a {type(model).__name__}")
-        if rank is not None and rank != model.rank:
-            raise ModelError(f"rank = {rank!r} contradicts the model's {model.rank}; give one of them")
         return model
-    if rank is None:
-        raise ModelError(
-            "a model or a rank is needed: psgld.sample(V, FactorModel(…)) or psgld.sample(V, rank=16)"
-        )
+    assert rank is not None
     likelihood, reason = guess(data.sample_entries(100_000)[2])
     chosen = FactorModel(rank, likelihood, bias=likelihood.beta == 2.0)
     warn(f"no model given: {likelihood.name} likelihood, because {reason}")

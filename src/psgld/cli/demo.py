@@ -8,7 +8,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .options import INTERRUPTED, Parser
+from ..errors import DataError
+from .options import INTERRUPTED, Parser, integer
 
 if TYPE_CHECKING:
     from ..datasets import Synthetic
@@ -32,7 +33,7 @@ def add(commands: Any) -> None:
         "-o", "--output", type=Path, default=Path("psgld-demo"), metavar="DIR", help="(%(default)s)"
     )
     parser.add_argument("--small", action="store_true", help="less data, in a second or two")
-    parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
+    parser.add_argument("--seed", type=integer(0), default=0, help="(%(default)s)")
     parser.set_defaults(run=run)
 
 
@@ -44,7 +45,10 @@ def run(args: Namespace) -> int:
     from .output import check_writable
 
     out: Path = args.output
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot make the directory {out}: {error.strerror}; give another with -o") from None
     check_writable(out / "demo.npz")
     data = ratings(**(_SMALL if args.small else _SIZES), seed=args.seed)
     assert data.test is not None

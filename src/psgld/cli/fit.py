@@ -15,11 +15,22 @@ from ..errors import DataError, PsgldWarning, SamplingError
 from ..interrupt import like_ctrl_c
 from ..labels import DUPLICATES
 from ..metrics import METRICS
-from ..models import LIKELIHOODS, FactorModel, guess
+from ..models import LIKELIHOODS, MAX_RANK, FactorModel, guess
 from ..posterior import Posterior
 from ..resume import STORE_DTYPES
 from ..samplers import SAMPLERS, Sampler
-from .options import INTERRUPTED, Parser, add_columns, add_json, number, option_of, path_or_url
+from .options import (
+    INTERRUPTED,
+    Parser,
+    above_zero,
+    add_columns,
+    add_json,
+    integer,
+    number,
+    option_of,
+    path_or_url,
+    seconds,
+)
 from .output import check_writable, print_json, say, size_of
 
 _SETTINGS = ("blocks", "step_size", "metric", "size", "workers", "exchange")
@@ -57,7 +68,7 @@ def _add_model(parser: Parser) -> None:
     from argparse import BooleanOptionalAction
 
     group = parser.add_argument_group("model")
-    group.add_argument("--rank", type=int, required=True, help="number of components K")
+    group.add_argument("--rank", type=integer(1, MAX_RANK), required=True, help="number of components K")
     group.add_argument(
         "--likelihood",
         choices=("auto", *LIKELIHOODS),
@@ -78,26 +89,26 @@ def _add_model(parser: Parser) -> None:
 
 def _add_sampling(parser: Parser) -> None:
     group = parser.add_argument_group("sampling (the defaults suit the data)")
-    group.add_argument("--draws", type=int, default=200, help="draws to keep, a chain (%(default)s)")
-    group.add_argument("--tune", type=int, help="iterations of burn-in")
-    group.add_argument("--thin", type=int, help="iterations between draws")
-    group.add_argument("--chains", type=int, default=2, help="(%(default)s)")
-    group.add_argument("--seed", type=int, default=0, help="(%(default)s)")
-    group.add_argument("--threads", type=int, help="(all cores), of each rank")
+    group.add_argument("--draws", type=integer(1), default=200, help="draws to keep, a chain (%(default)s)")
+    group.add_argument("--tune", type=integer(0), help="iterations of burn-in")
+    group.add_argument("--thin", type=integer(1), help="iterations between draws")
+    group.add_argument("--chains", type=integer(1), default=2, help="(%(default)s)")
+    group.add_argument("--seed", type=integer(0), default=0, help="(%(default)s)")
+    group.add_argument("--threads", type=integer(1), help="(all cores), of each rank")
     group.add_argument(
         "--engine", choices=("auto", "threads", "mpi"), default="auto", help="auto: mpi if started by mpiexec"
     )
     group.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="(%(default)s)")
     group.add_argument("--sampler", choices=tuple(SAMPLERS), default="psgld", help="(%(default)s)")
     group = parser.add_argument_group("settings that some samplers have")
-    group.add_argument("--blocks", type=int, help="strips that rows and columns are cut into")
-    group.add_argument("--step-size", type=float)
+    group.add_argument("--blocks", type=integer(1), help="strips that rows and columns are cut into")
+    group.add_argument("--step-size", type=above_zero)
     group.add_argument("--metric", choices=tuple(METRICS))
     group.add_argument(
         "--size", type=number, help="entries drawn an iteration, or a fraction of them below 1"
     )
-    group.add_argument("--workers", type=int, help="shards of the data")
-    group.add_argument("--exchange", type=int, help="iterations between two hops to another shard")
+    group.add_argument("--workers", type=integer(1), help="shards of the data")
+    group.add_argument("--exchange", type=integer(1), help="iterations between two hops to another shard")
 
 
 def _add_store(parser: Parser) -> None:
@@ -107,7 +118,7 @@ def _add_store(parser: Parser) -> None:
     )
     group.add_argument(
         "--checkpoint-every",
-        type=float,
+        type=seconds,
         default=30.0,
         metavar="S",
         help="seconds between writes (%(default)g)",
@@ -158,7 +169,7 @@ def _run(args: Namespace, engine: Engine) -> int:
         progress=False if args.quiet else None,
         **store,
     )
-    seconds = time.perf_counter() - start
+    elapsed = time.perf_counter() - start
     if engine.any("unsaved" in posterior.settings):
         found = _rescue(args.output, posterior) if engine.rank == 0 else "see rank 0"
         engine.agree(0.0)  # the other ranks wait for that
@@ -166,7 +177,7 @@ def _run(args: Namespace, engine: Engine) -> int:
     if engine.rank == 0:
         if not store:
             posterior.save(args.output)
-        _report(args, posterior, seconds)
+        _report(args, posterior, elapsed)
     return INTERRUPTED if posterior.interrupted else 0
 
 

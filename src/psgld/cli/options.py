@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -44,15 +45,40 @@ def number(text: str) -> float:
     return int(text) if text.isdecimal() else float(text)
 
 
-def level(text: str) -> float:
-    """Read the probability of an interval."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not 0.0 < value < 1.0:
-        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, such as 0.9, got {text!r}")
-    return value
+def integer(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a reader of integers within these bounds."""
+    allowed = f"an integer >= {least}" if most is None else f"an integer from {least} to {most}"
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(f"must be {allowed}, got {text!r}")
+        return value
+
+    return read
+
+
+def real(allowed: str, holds: Callable[[float], bool]) -> Callable[[str], float]:
+    """Return a reader of numbers for which something holds."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not holds(value):
+            raise argparse.ArgumentTypeError(f"must be {allowed}, got {text!r}")
+        return value
+
+    return read
+
+
+level = real("a number between 0 and 1, such as 0.9", lambda x: 0.0 < x < 1.0)
+above_zero = real("a number > 0", lambda x: 0.0 < x < float("inf"))
+seconds = real("a number of seconds >= 0", lambda x: x >= 0.0)
 
 
 def add_level(parser: Parser) -> None:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from .options import Parser, add_columns, add_json
+from .options import Parser, add_columns, add_json, integer
 
 _HEADER = ("row", "rank", "column", "score", "mean", "sd")
 
@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")
     parser.add_argument("rows", nargs="*", metavar="ROW", help="labels of rows (all)")
-    parser.add_argument("-n", type=int, default=10, help="how many a row (%(default)s)")
+    parser.add_argument("-n", type=integer(1), default=10, help="how many a row (%(default)s)")
     parser.add_argument(
         "--policy", choices=("mean", "ucb", "thompson", "probability"), default="mean", help="(%(default)s)"
     )
@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
         help="entries to leave out (those of the data)",
     )
     seen.add_argument("--all", action="store_true", help="rank the columns that were seen, too")
-    parser.add_argument("--seed", type=int, default=0, help="of thompson (%(default)s)")
+    parser.add_argument("--seed", type=integer(0), default=0, help="of thompson (%(default)s)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="where to write (stdout)")
     add_json(form)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data import ABSENT
 from ..labels import DUPLICATES
-from .options import Parser, add_columns, add_json
+from .options import Parser, add_columns, add_json, integer
 from .output import print_json, say
 
 
@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
         epilog="Example:\n  psgld shard ratings.parquet -B 120 -o shards\n  psgld fit shards -o run.npz --rank 50",
     )
     parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument("-B", "--blocks", type=int, required=True, help="number of strips")
+    parser.add_argument("-B", "--blocks", type=integer(1), required=True, help="number of strips")
     parser.add_argument(
         "-o",
         "--output",
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
         "--duplicates", choices=DUPLICATES, default="error", help="a pair that comes several times"
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="of the shuffle of rows and columns (%(default)s)"
+        "--seed", type=integer(0), default=0, help="of the shuffle of rows and columns (%(default)s)"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing")
     add_json(parser)

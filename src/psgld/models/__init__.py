@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from psgld.models.dispersion import DispersionMove
-from psgld.models.factor_model import FactorModel
+from psgld.models.factor_model import MAX_RANK, FactorModel
 from psgld.models.hyper import FactorStats, Hyper, Moments
 from psgld.models.likelihoods import (
     LIKELIHOODS,
@@ -30,6 +30,7 @@ from psgld.models.priors import (
 
 __all__ = [
     "LIKELIHOODS",
+    "MAX_RANK",
     "PRIORS",
     "CompoundPoisson",
     "DispersionMove",

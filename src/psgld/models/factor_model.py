@@ -16,7 +16,7 @@ from psgld.models.likelihoods import likelihood_from_dict
 from psgld.models.priors import Exponential, Normal, NormalWishart, Prior, prior_from_dict
 from psgld.models.tweedie import Tweedie
 
-_MAX_RANK = 1000
+MAX_RANK = 1000
 
 
 @dataclass(frozen=True, init=False)
@@ -148,14 +148,14 @@ def _like(other: Prior | None, default: Prior) -> Prior:
 
 
 def _check_rank(rank: object) -> int:
-    allowed = f"rank must be an integer from 1 to {_MAX_RANK}, got {rank!r}"
+    allowed = f"rank must be an integer from 1 to {MAX_RANK}, got {rank!r}"
     if isinstance(rank, bool | np.bool_):
         raise ModelError(allowed)
     try:
         number = operator.index(rank)  # type: ignore[arg-type]
     except TypeError:
         raise ModelError(allowed) from None
-    if not 1 <= number <= _MAX_RANK:
+    if not 1 <= number <= MAX_RANK:
         raise ModelError(allowed)
     return number
 
