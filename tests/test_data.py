@@ -1,4 +1,5 @@
 import datetime
+import os
 import subprocess
 import sys
 
@@ -466,6 +467,7 @@ def test_labels_of_a_dense_matrix(tmp_path):
         Observations.from_dense(np.eye(2), None, ["a", "a"])
 
 
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer reserves terabytes")
 def test_a_shape_that_does_not_fit_in_memory():
     code = """if True:
         import resource, psgld
