@@ -479,3 +479,9 @@ def test_a_shape_that_does_not_fit_in_memory():
         """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("not enough memory for 2 entries of a 2,147,483,647 × 2,147,483,647 matrix")
+
+
+@pytest.mark.parametrize("fraction", [0, 1, 1.5, "a", None, True])
+def test_the_fraction_to_hold_out(fraction):
+    with pytest.raises(DataError, match=f"fraction must lie between 0 and 1.*got {fraction!r} of 16"):
+        observations(np.eye(4)).split(fraction)

@@ -467,3 +467,12 @@ def test_errors_about_the_entries_name_the_file(tmp_path):
             observations(tmp_path / name)
         with pytest.raises(DataError, match=rf"^{name}: {words}"):
             shard(tmp_path / name, tmp_path / "shards", 1)
+
+
+@pytest.mark.parametrize("column", ["u", "v"])
+def test_a_type_that_only_polars_has(column):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"u": [1, 2], "i": ["x", "y"], "v": [3.0, 4.0]})
+    frame = frame.with_columns(polars.col(column).cast(polars.Int128))
+    with pytest.raises(DataError, match=f"column '{column}' of Int128 .* cast it to Int64"):
+        observations(frame)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .checks import as_path
+from .checks import as_path, is_number
 from .errors import DataError
 from .labels import (
     Csr,
@@ -360,9 +360,9 @@ class Observations:
         Shape and labels stay. When absent entries are zeros, those held out read as zeros in the rest: the
         usual protocol for implicit feedback.
         """
-        if not 0 < fraction < 1 or self.stored < 2:
+        if not is_number(fraction) or not 0 < fraction < 1 or self.stored < 2:
             raise DataError(
-                f"fraction must lie between 0 and 1, with 2 entries or more; got {fraction} of {self.stored}"
+                f"fraction must lie between 0 and 1, with 2 entries or more; got {fraction!r} of {self.stored}"
             )
         n_test = min(max(round(fraction * self.stored), 1), self.stored - 1)
         chosen = np.sort(

@@ -118,7 +118,12 @@ def _column(frame: Any, at: int) -> tuple[NDArray[Any], int]:
         return column.to_numpy(), int(column.isna().sum())
     if _library(frame) == "polars":
         column = frame.to_series(at)
-        return column.to_numpy(), column.null_count()
+        try:
+            return column.to_numpy(), column.null_count()
+        except Exception as error:  # polars has types that NumPy has not, such as Int128
+            raise DataError(
+                f"column {column.name!r} of {column.dtype} is no array of NumPy; cast it to Int64, Float64 or String"
+            ) from error
     column = frame.column(at)
     return column.to_numpy(zero_copy_only=False), column.null_count
 
