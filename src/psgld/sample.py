@@ -197,14 +197,12 @@ def _usual(sampler: Sampler, data: Observations, components: int) -> tuple[int, 
 
 
 def _check_counts(draws: int, tune: int | None, thin: int | None, chains: int) -> None:
-    for name, value, least in (
-        ("draws", draws, 1),
-        ("tune", tune, 0),
-        ("thin", thin, 1),
-        ("chains", chains, 1),
-    ):
-        if value is not None or name in ("draws", "chains"):
-            _check_count(name, value, least)
+    _check_count("draws", draws, least=1)
+    _check_count("chains", chains, least=1)
+    if tune is not None:
+        _check_count("tune", tune, least=0)
+    if thin is not None:
+        _check_count("thin", thin, least=1)
 
 
 def _check_model(model: FactorModel | None, rank: int | None, call: str) -> None:
