@@ -202,10 +202,12 @@ def test_labels_given():
 
 def test_labels_that_are_indices():
     V = Observations.from_coo([0, 1], [1, 0], [1, 2], row_labels=[0, 1])
-    assert V.row_labels is None and V.col_labels is None
+    assert V.row_labels.tolist() == [0, 1] and V.col_labels is None
     assert V.row_index([1, 0, 1]).tolist() == V.row_index(["1", "0", "1"]).tolist() == [1, 0, 1]
-    with pytest.raises(DataError, match=r"2 unknown row label\(s\): -1, 2; known are 0 to 1"):
+    with pytest.raises(DataError, match=r"2 unknown row label\(s\): -1, 2; known are 0, 1"):
         V.row_index([-1, 0, 2])
+    with pytest.raises(DataError, match=r"2 unknown column label\(s\): -1, 2; known are 0 to 1"):
+        V.col_index([-1, 0, 2])
 
 
 def test_label_errors():

@@ -25,12 +25,24 @@ def is_number(x: object) -> TypeGuard[float]:
 def as_numbers(x: Any, what: str) -> NDArray[np.float64]:
     """Return real numbers as an array; raise DataError if they are none."""
     try:
-        array = np.asarray(x)
+        array = unmasked(x, what)
         if array.dtype.kind in "fiubO":
             return array.astype(np.float64, copy=False)
+    except DataError:
+        raise
     except (TypeError, ValueError):
         pass
     raise DataError(f"{what} must be real numbers, got {x!r}")
+
+
+def unmasked(x: Any, what: str) -> NDArray[Any]:
+    """Return an array; refuse entries that a masked array marks as missing, of which `np.asarray` knows nothing."""
+    pieces = x if isinstance(x, list | tuple) else [x]
+    masks = [np.ma.getmaskarray(piece) for piece in pieces if isinstance(piece, np.ma.MaskedArray)]
+    masked = sum(int(np.count_nonzero(mask)) for mask in masks)
+    if masked:
+        raise DataError(f"{masked} of the {what} are masked; drop those entries first")
+    return np.asarray(x)
 
 
 def as_path(path: Any, what: str = "the path") -> Path:

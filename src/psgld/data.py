@@ -25,13 +25,14 @@ from .labels import (
     check_duplicates,
     check_labels,
     check_shape,
-    drop_if_plain,
     find_labels,
     indices,
     merge,
+    missing_as_nan,
     real,
 )
 from .readers import Column, Triples, frame_triples, is_frame, naming, read_file, triples
+from .sparse import Loose, saved_entries, sparse_entries
 
 Entries = tuple[IntArray, IntArray, FloatArray]
 """Row indices, column indices and values."""
@@ -93,9 +94,7 @@ class Observations:
 
         The labels are the names of the rows and columns, in their order.
         """
-        if isinstance(X, np.ma.MaskedArray):
-            X = np.where(np.ma.getmaskarray(X), np.nan, real(X.data, ndim=2))
-        array = real(X, ndim=2)
+        array = real(missing_as_nan(X), ndim=2)
         infinite = np.isinf(array)
         if infinite.any():
             i, j = np.argwhere(infinite)[0]
@@ -114,10 +113,7 @@ class Observations:
         """Take a scipy.sparse matrix or array of any format; zeros that it stores are observed zeros."""
         if not hasattr(X, "tocoo"):
             raise DataError(f"X must be a scipy.sparse matrix or array, got {type(X).__name__}")
-        if len(X.shape) != 2:
-            raise DataError(f"a sparse matrix must have 2 dimensions, got {len(X.shape)}")
-        coo = X.tocoo()
-        return cls.from_coo(coo.row, coo.col, coo.data, coo.shape, absent, duplicates)
+        return cls.from_coo(*sparse_entries(X), absent, duplicates)
 
     @classmethod
     def from_coo(
@@ -205,7 +201,7 @@ class Observations:
         values = np.concatenate([part.values for part in parts])
         del parts
         shape = (len(rows.labels), len(cols.labels))
-        labels = drop_if_plain(rows.labels), drop_if_plain(cols.labels)
+        labels = rows.labels, cols.labels
         return cls.from_coo(rows.codes, cols.codes, values, shape, absent, duplicates, *labels)
 
     @classmethod
@@ -292,18 +288,20 @@ class Observations:
         most = float(self.values.max())
         return max(most, 0.0) if self.size > self.stored else most
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, exact: bool = False) -> str:
         """Return a SHA-256 of the data in hexadecimal.
 
-        It depends on the shape, on `absent`, on the entries to float32 precision and on the labels; not on
-        the order in which the entries were given, nor on how they are kept.
+        It depends on the shape, on `absent`, on the entries and on the labels; not on the order in which the entries
+        were given, nor on how they are kept. Values count to float32 precision, with `exact` to all their digits.
         """
         digest = hashlib.sha256(json.dumps([self.shape, self.absent]).encode())
         with np.errstate(over="ignore"):
-            values = self.values.astype("<f4") + np.float32(0)  # -0.0 is 0.0
+            values = self.values.astype("<f8" if exact else "<f4") + 0  # -0.0 is 0.0
         for array in (self.indptr.astype("<i8"), self.indices.astype("<i4"), values):
             digest.update(array.data)
         for labels in (self.row_labels, self.col_labels):
+            if labels is not None and np.array_equal(labels, np.arange(len(labels))):
+                labels = None  # as older versions had it
             digest.update(json.dumps(labels if labels is None else labels.tolist()).encode())
         return digest.hexdigest()
 
@@ -467,6 +465,8 @@ def _construct(V: Any, absent: str | None, duplicates: str) -> Observations:
         return _restore(V)
     if is_frame(V):
         return Observations.from_frame(V, absent=absent, duplicates=duplicates)
+    if isinstance(V, Loose):
+        return Observations.from_coo(*V, absent, duplicates)
     if hasattr(V, "tocoo"):
         return Observations.from_sparse(V, absent, duplicates)
     if isinstance(V, Iterator) or (isinstance(V, list) and all(isinstance(x, Triples) for x in V)):
@@ -485,9 +485,10 @@ def _restore(saved: Mapping[str, Any]) -> Observations:
     labels: dict[str, Any] = {name: saved.get(name) for name in ("row_labels", "col_labels")}
     if "dense" in saved:
         return Observations.from_dense(saved["dense"], **labels)
-    rows = np.repeat(np.arange(saved["shape"][0]), np.diff(saved["indptr"]))
-    entries = rows, saved["indices"], saved["values"]
-    found = Observations.from_coo(*entries, saved["shape"], str(saved["absent"]), **labels)
+    rows, cols = saved["shape"].tolist()
+    arrays = {"format": np.array("csr"), "shape": np.array([rows, cols]), "data": saved["values"]}
+    loose = saved_entries(arrays | {name: saved[name] for name in ("indices", "indptr")})
+    found = Observations.from_coo(*loose, str(saved["absent"]), **labels)
     return replace(found, absent_chosen=bool(saved["absent_chosen"]))
 
 

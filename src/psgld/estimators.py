@@ -25,7 +25,7 @@ from .data import ABSENT, Observations
 from .engines import Threads
 from .errors import DataError, ModelError
 from .fold_in import Entries, Other, draw, point, reference
-from .labels import drop_if_plain
+from .labels import missing_as_nan
 from .limits import available_cores
 from .models import Exponential, FactorModel, Gaussian, Normal, Tweedie
 from .posterior import Posterior
@@ -179,7 +179,7 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             raise DataError(f"absent must be 'unobserved' or 'zero', got {self.absent!r}")
         X = validate_data(
             self,
-            X,
+            missing_as_nan(X),
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
@@ -274,11 +274,15 @@ def _row_names(X: Any) -> NDArray[Any] | None:
 
 
 def _distinct(names: Any) -> NDArray[Any] | None:
-    """Return names if all are integers or all strings, and each another; None for others, and for 0, 1, 2, …."""
+    """Return names if all are integers or all strings, and each another; None for others.
+
+    None, too, for 0, 1, 2, …: that is the index that pandas makes for rows without names.
+    """
     found: list[Any] = np.asarray(names).tolist()
-    if all(isinstance(name, str) for name in found) or all(map(is_integer, found)):
-        return drop_if_plain(np.array(found)) if len(set(found)) == len(found) else None
-    return None
+    alike = all(isinstance(name, str) for name in found) or all(map(is_integer, found))
+    if not alike or len(set(found)) < len(found) or found == list(range(len(found))):
+        return None
+    return np.array(found)
 
 
 def _together(old: NDArray[Any] | None, new: NDArray[Any] | None) -> NDArray[Any] | None:

@@ -19,7 +19,7 @@ from . import _core
 from .checks import is_integer
 from .data import Observations, observations
 from .errors import DataError, ModelError
-from .labels import find_labels
+from .labels import align_labels, require_known
 from .models import FactorModel, NormalWishart, Prior
 from .predict import Floats, check_seed, new_pool
 from .recommend import Seen
@@ -192,7 +192,10 @@ def point(other: Other, entries: Entries) -> tuple[NDArray[Any], Floats | None]:
 
 
 def new_entries(posterior: Any, V: Any, side: str) -> tuple[Observations, Entries]:
-    """Read the new entries; the other side is matched by label, or must have the size that it had."""
+    """Read the new entries; the other side is matched by label, or must have the size that it had.
+
+    Sparse data without labels may end before the last column: what is not stored was not observed.
+    """
     data = observations(V).meaning(posterior.seen and posterior.seen.absent)
     posterior.model.check_values(data.values)
     new, old = (0, 1) if side == "rows" else (1, 0)
@@ -201,13 +204,11 @@ def new_entries(posterior: Any, V: Any, side: str) -> tuple[Observations, Entrie
     size, axis = posterior.shape[old], ("row", "column")[old]
     i, j, v = data.entries(np.arange(data.stored))
     at, own = (j, i) if new == 0 else (i, j)
-    if given is not None:
-        at = find_labels(labels, given[at], size, axis)
-    elif data.shape[old] > size or (data.shape[old] < size and not data.is_sparse):
-        raise DataError(
-            f"the new data has {data.shape[old]} {axis}s, the posterior {size}; give labels, or as many"
-        )
-    return data, Entries.of(own, at, v, data.shape[new], data.absent == "zero")
+    now = data.shape[old]
+    if given is None and (now > size or (now < size and not data.is_sparse)):
+        raise DataError(f"the new data has {now} {axis}s, the posterior {size}; give labels, or as many")
+    place = require_known(align_labels(labels, size, given, now, axis), labels, size, given, axis)
+    return data, Entries.of(own, place[at], v, data.shape[new], data.absent == "zero")
 
 
 def draw(other: Other, entries: Entries, seed: int, sweeps: int) -> tuple[NDArray[Any], Floats | None]:

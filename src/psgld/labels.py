@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .checks import is_integer
+from .archive import check_memory
+from .checks import is_integer, unmasked
 from .errors import DataError
 
 FloatArray = NDArray[np.floating[Any]]
@@ -25,8 +26,8 @@ LabelArray = NDArray[Any]
 
 DUPLICATES = ("error", "sum", "mean", "last")
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_PLAIN_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+"""Text that is the usual form of an integer; "+5", "-0" and "007" are labels of their own."""
 _ZEROS = re.compile(r"(\.[0-9]*?)0+$")
 _SHOWN = 5
 
@@ -51,7 +52,7 @@ def encode(column: Any, what: str = "label") -> Coded:
 
     Integers (and floats without a fraction) become int64, everything else becomes str; times as ISO 8601 has them.
     """
-    column = np.asarray(column)
+    column = unmasked(column, f"{what}s")
     if column.ndim != 1:
         raise DataError(f"the {what}s must be a 1-D array, got {column.ndim} dimensions")
     if column.dtype.kind in "mM":
@@ -65,6 +66,8 @@ def encode(column: Any, what: str = "label") -> Coded:
         _refuse_nulls(int(np.count_nonzero(np.isnan(column))), what)
         if np.all(column == np.trunc(column)) and np.all(np.abs(column) < 2.0**63):
             column = column.astype(np.int64)
+        else:
+            return _encode_objects(column.tolist(), what)
     if column.dtype.kind == "u" and column.size and int(column.max()) >= 2**63:
         column = column.astype(str)
     if column.dtype.kind in "iu":
@@ -90,18 +93,11 @@ def tidy_text(parts: Sequence[Coded]) -> list[Coded]:
     "007" does not: as an integer it would come back as 7.
     """
     stripped = [np.array([label.strip() for label in part.labels.tolist()], dtype=str) for part in parts]
-    if all(_PLAIN_INTEGER.fullmatch(label) for labels in stripped for label in labels.tolist()):
+    if all(_INTEGER.fullmatch(label) for labels in stripped for label in labels.tolist()):
         # An integer beyond int64 stays a string.
         with suppress(OverflowError):
             stripped = [labels.astype(np.int64) for labels in stripped]
     return [Coded(part.codes, labels) for part, labels in zip(parts, stripped, strict=True)]
-
-
-def drop_if_plain(labels: LabelArray | None) -> LabelArray | None:
-    """Return None for the labels 0, 1, 2, …: the indices are the labels."""
-    if labels is None or (labels.dtype.kind == "i" and np.array_equal(labels, np.arange(len(labels)))):
-        return None
-    return labels
 
 
 def check_labels(labels: Any, axis: str) -> LabelArray | None:
@@ -112,38 +108,83 @@ def check_labels(labels: Any, axis: str) -> LabelArray | None:
     if len(names) < len(codes):
         twice = names[np.bincount(codes) > 1]
         raise DataError(f"{axis} labels must be distinct, {_some(twice)} occur more than once")
-    return drop_if_plain(names[codes])
+    return names[codes]
 
 
 def find_labels(labels: LabelArray | None, wanted: Any, size: int, axis: str) -> IntArray:
-    """Return the indices of labels, or raise a DataError that names the unknown ones."""
-    wanted = np.atleast_1d(np.asarray(wanted))
+    """Return the indices of labels that a user asks for, or raise a DataError that names the unknown ones."""
+    wanted = np.atleast_1d(unmasked(wanted, f"{axis} labels"))
     if wanted.ndim != 1:
         raise DataError(f"{axis} labels must be 1-D, got {wanted.ndim} dimensions")
     if wanted.size == 0:
         return np.empty(0, np.int64)
     codes, names = encode(wanted, f"{axis} label")
-    if labels is None:
-        at = _integers(names)
-        known = (at >= 0) & (at < size)
+    at = match_labels(labels, size, names)
+    _refuse_unknown(names[at < 0], labels, size, axis)
+    return at[codes]
+
+
+def match_labels(labels: LabelArray | None, size: int, wanted: LabelArray) -> IntArray:
+    """Return the index of each wanted label among those of `size` rows or columns, -1 where there is none.
+
+    Labels are compared as labels, never by position: integers with integers, anything else as text, so that "12" finds
+    12 (a command line has only text). Where there are no labels, the indices 0, 1, 2, … are the labels.
+    """
+    if labels is None or labels.dtype.kind == "i":
+        keys, possible = _integers(wanted)
     else:
-        keys = _integers(names) if labels.dtype.kind == "i" else names.astype(str)
-        order = np.argsort(labels, kind="stable")
-        at = order[np.minimum(np.searchsorted(labels, keys, sorter=order), size - 1)]
-        known = labels[at] == keys
-    if not known.all():
-        unknown = names[~known]
+        keys, possible = wanted.astype(str), np.ones(len(wanted), bool)
+    if labels is None:
+        return np.where(possible & (keys >= 0) & (keys < size), keys, -1).astype(np.int64)
+    if size == 0:
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(labels, kind="stable")
+    at = order[np.minimum(np.searchsorted(labels, keys, sorter=order), size - 1)]
+    return np.where(possible & (labels[at] == keys), at, -1).astype(np.int64)
+
+
+def align_labels(
+    labels: LabelArray | None, size: int, given: LabelArray | None, given_size: int, axis: str
+) -> IntArray:
+    """Return where the rows (or columns) of a second data set are in a first one, -1 where they are not.
+
+    This is where two data sets meet. Given labels are matched as labels. Without them the order is all there is to go
+    by: of data that have no labels either, the indices are the labels; of data with labels, as many are needed.
+    """
+    if given is not None:
+        return match_labels(labels, size, given)
+    if labels is not None and given_size != size:
+        raise DataError(
+            f"{given_size} {axis}s without labels meet {size} that have labels ({_some(labels)}); "
+            f"give the labels of the {axis}s, or all {size} in that order"
+        )
+    index = np.arange(given_size)
+    return np.where(index < size, index, -1)
+
+
+def require_known(
+    at: IntArray, labels: LabelArray | None, size: int, given: LabelArray | None, axis: str
+) -> IntArray:
+    """Return what `align_labels` found; raise a DataError that names those labels that were not found."""
+    missing = np.flatnonzero(at < 0)
+    _refuse_unknown(named(given, missing), labels, size, axis)
+    return at
+
+
+def _refuse_unknown(unknown: LabelArray, labels: LabelArray | None, size: int, axis: str) -> None:
+    if len(unknown):
         have = f"0 to {size - 1}" if labels is None else _some(labels)
         raise DataError(f"{len(unknown)} unknown {axis} label(s): {_some(unknown)}; known are {have}")
-    return at.astype(np.int64)[codes]
 
 
-def _integers(names: LabelArray) -> IntArray:
-    """Read labels as integers ("12" finds 12: a command line has only strings); others become -2^63."""
+def _integers(names: LabelArray) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Read labels as integers, and say which of them are: text only in the usual form, within 64 bits."""
     if names.dtype.kind == "i":
-        return names
-    numbers = [int(name) if _INTEGER.fullmatch(name) else -(2**63) for name in names.tolist()]
-    return np.array([number if abs(number) < 2**63 else -(2**63) for number in numbers], dtype=np.int64)
+        return names.astype(np.int64, copy=False), np.ones(len(names), bool)
+    numbers = [int(name) if _INTEGER.fullmatch(name) else None for name in names.tolist()]
+    possible = [number is not None and -(2**63) <= number < 2**63 for number in numbers]
+    found = [number if ok else 0 for number, ok in zip(numbers, possible, strict=True)]
+    return np.array(found, dtype=np.int64), np.array(possible, dtype=bool)
 
 
 def _encode_integers(column: IntArray) -> Coded:
@@ -181,6 +222,8 @@ def _name(x: Any) -> str:
     """
     if isinstance(x, bytes):
         return x.decode(errors="backslashreplace")
+    if isinstance(x, float | np.floating) and x == np.trunc(x):
+        return str(int(x))  # as where all of a column are whole: 1.0 is the label 1
     if isinstance(x, np.datetime64):
         minutes = np.datetime_data(x)[0] in ("h", "m")  # NumPy would leave the seconds out
         return _short_time(str(x.astype("M8[s]") if minutes else x))
@@ -215,10 +258,22 @@ def _some(labels: LabelArray) -> str:
     return shown + (", …" if len(labels) > _SHOWN else "")
 
 
+def missing_as_nan(X: Any) -> Any:
+    """Return a masked array, or a list of them as rows, with NaN where it is masked; anything else as it is."""
+    if isinstance(X, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in X):
+        X = np.ma.array(X)
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    values = real(X.data, X.ndim)
+    return np.where(np.ma.getmaskarray(X), values.dtype.type(np.nan), values)
+
+
 def real(values: Any, ndim: int = 1) -> FloatArray:
     """Return an array of float32 (if it was that) or float64, and refuse what is not real numbers."""
     try:
-        array = np.asarray(values)
+        array = unmasked(values, "values")
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(f"the values are not a {ndim}-D array: {error}") from None
     if array.ndim != ndim:
@@ -252,6 +307,10 @@ def canonical(
     if rows.dtype != cols.dtype:
         rows, cols = rows.astype(np.int64), cols.astype(np.int64)
     policy = DUPLICATES.index(duplicates)
+    check_memory(
+        8 * (shape[0] + 1) + 12 * len(values),
+        f"a {shape[0]:,} × {shape[1]:,} matrix of {len(values):,} entries",
+    )
     try:
         indptr, indices, merged, n_twice, i, j = _core.canonical_csr(rows, cols, values, *shape, policy)
     except MemoryError:
@@ -275,7 +334,7 @@ def check_duplicates(duplicates: object) -> None:
 
 def indices(index: Any, axis: str) -> NDArray[Any]:
     """Return a contiguous 1-D array of int32 or int64; floats without a fraction will do."""
-    array = np.asarray(index)
+    array = unmasked(index, f"{axis} indices")
     if array.ndim != 1:
         raise DataError(f"{axis} indices must be a 1-D array, got {array.ndim} dimension(s)")
     if array.dtype.kind == "f" and np.all(array == np.trunc(array)) and np.all(np.abs(array) < 2.0**63):

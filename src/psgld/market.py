@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .lines import blocks_of_lines, open_text
 
 _LINES = 1 << 20
 """Lines parsed at a time."""
@@ -22,15 +23,15 @@ _MIRROR = {"general": 0.0, "symmetric": 1.0, "hermitian": 1.0, "skew-symmetric":
 
 def open_market(path: Path) -> Any:
     """Open a file as text, unpacking it if it is gzipped; comments may be in any encoding, the rest is numbers."""
-    opener: Any = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8-sig", errors="replace")
+    return open_text(path, errors="replace")
 
 
 def read_market(path: Path) -> Any:
     """Return a `scipy.sparse` matrix (format coordinate) or an array (format array)."""
     with open_market(path) as file:
-        form, field, mirror = _header(file.readline())
-        lines = (line for line in file if line.strip() and not line.startswith("%"))
+        every = (line for block in blocks_of_lines(file) for line in block)
+        form, field, mirror = _header(next(every, ""))
+        lines = (line for line in every if line.strip() and not line.startswith("%"))
         sizes = [int(word) for word in next(lines, "").split()]
         if len(sizes) != (3 if form == "coordinate" else 2) or min(sizes) < 0:
             raise ValueError(

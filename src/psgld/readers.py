@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 import re
 import warnings
@@ -17,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
+from .archive import check_memory, read_npy, read_npz
 from .errors import DataError, warn
 from .labels import Coded, FloatArray, IntArray, encode, real, tidy_text
+from .lines import blocks_of_lines, first_lines, open_text
 from .market import read_market
+from .sparse import saved_entries
 
 Column = str | int | None
 """A column by name or by position; None takes the usual one."""
@@ -34,7 +36,8 @@ _TIME = re.compile(r"(unix_?)?time(_?stamp)?|date(_?time)?")
 """Names of columns, in small letters, that are hardly a row, a column or a value where there are others."""
 _NO_VALUE = ("", "na", "n/a", "nil", "none", "null", "-", "?", ".")
 """What stands, in small letters, for a value that is missing."""
-_LEADING_ZERO = re.compile(r"(?:^|[\s,;|:\"])0[0-9]", re.MULTILINE)
+_UNUSUAL_INTEGER = re.compile(r"(?:^|[\s,;|:\"])(?:\+|-?0[0-9]|-0(?![.0-9eE]))", re.MULTILINE)
+"""An integer that would come back in another form if it were read as a number: a label such as 007, +5 or -0."""
 
 DELIMITERS = (
     "::",
@@ -44,7 +47,8 @@ DELIMITERS = (
     ",",
     None,
 )  # None: any white space; before it, the rarest in labels first
-_BLOCK = 1 << 24  # characters of text parsed at a time
+_ENTRY = 16
+"""Bytes of an entry in memory, at least: two coded labels and a value."""
 _NUMBERS = np.dtype([("row", "i8"), ("column", "i8"), ("value", "f8")])
 _STRINGS = np.dtype([("row", "O"), ("column", "O"), ("value", "f8")])
 
@@ -190,7 +194,7 @@ def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
         if suffix == ".mtx":
             return read_market(path)
         if suffix == ".npy":
-            return np.load(path, allow_pickle=False)
+            return read_npy(path)
         if suffix == ".npz":
             return _read_npz(path)
         return _read_text(path, row, col, value)
@@ -223,15 +227,13 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _read_npz(path: Path) -> Any:
-    with np.load(path, allow_pickle=False) as arrays:
-        if "psgld" in arrays:
-            return dict(arrays)
-        names = list(arrays)
-    if "format" not in names:
+    arrays = read_npz(path)
+    if "psgld" in arrays:
+        return arrays
+    if "format" not in arrays:
+        names = ", ".join(list(arrays)[:5])
         raise DataError(f"{path.name}: neither saved by psgld nor by scipy.sparse.save_npz; it holds {names}")
-    from scipy.sparse import load_npz
-
-    return load_npz(path)
+    return saved_entries(arrays)
 
 
 def _open_parquet(path: Path) -> Any:
@@ -246,6 +248,7 @@ def read_parquet_labels(path: Path, choose: Callable[[list[str]], tuple[int, int
     """Read two columns of labels, of which `choose` tells the positions from the names of all columns."""
     with _reading(path), _open_parquet(path) as file:
         names = file.schema_arrow.names
+        check_memory(file.metadata.num_rows * _ENTRY, path.name)
         table = file.read()
         read = [(names[at], *_column(table, at)) for at in choose(names)]
         for name, _, nulls in read:
@@ -258,6 +261,7 @@ def _read_parquet(path: Path, row: Column, col: Column, value: Column) -> Iterab
     with _open_parquet(path) as file:
         names = file.schema_arrow.names
         three = [names[at] for at in choose_columns(names, row, col, value)]
+        check_memory(file.metadata.num_rows * _ENTRY, path.name)
         return [frame_triples(batch, *three) for batch in file.iter_batches(1 << 20, columns=three)]
 
 
@@ -267,12 +271,6 @@ class _Layout(NamedTuple):
     header: bool
     width: int
     """Fields of the first line."""
-
-
-def open_text(path: Path) -> Any:
-    """Open a text file, unpacking it on the way if it is gzipped."""
-    opener: Any = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8-sig")
 
 
 def _read_text(path: Path, row: Column, col: Column, value: Column) -> list[Triples]:
@@ -294,7 +292,7 @@ def stream_text(
     layout = _layout(path, row, col, value)
     done = 0
     with open_text(path) as file:
-        while lines := file.readlines(_BLOCK):
+        for lines in blocks_of_lines(file):
             try:
                 rows, cols, values = _parse_block(path, lines, done, layout, _NUMBERS)
                 yield rows, cols, real(values)
@@ -308,7 +306,7 @@ def _parse(path: Path, layout: _Layout, dtype: np.dtype[Any]) -> Iterator[list[N
     """Parse a file block by block; a bad line raises with its number."""
     done = 0
     with open_text(path) as file:
-        while lines := file.readlines(_BLOCK):
+        for lines in blocks_of_lines(file):
             yield _parse_block(path, lines, done, layout, dtype)
             done += len(lines)
 
@@ -327,8 +325,8 @@ def _parse_block(
     if layout.header and done == 0:
         data = data[1:]
     try:
-        if dtype is not _STRINGS and _LEADING_ZERO.search("".join(data)):
-            raise ValueError("a number with leading zeros may be a label, such as a postcode")
+        if dtype is not _STRINGS and _UNUSUAL_INTEGER.search("".join(data)):
+            raise ValueError("a number in an unusual form may be a label, such as a postcode")
         if any(_surplus(line, layout) for line in data):
             raise ValueError("a line has more fields than the first")
         arrays = _load(data, layout, dtype)
@@ -367,8 +365,7 @@ def _load(lines: list[str], layout: _Layout, dtype: np.dtype[Any]) -> list[NDArr
 
 def _layout(path: Path, row: Column, col: Column, value: Column) -> _Layout:
     """Find the delimiter, the columns and whether there is a header from the first lines."""
-    with open_text(path) as file:
-        lines = list(islice((line for line in file if line.strip()), 10))
+    lines = first_lines(path, 10)
     if not lines:
         raise DataError(f"{path.name}: the file is empty")
     needed = 1 + max([2, *(at for at in (row, col, value) if isinstance(at, int))])

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from .checks import is_integer, is_number
+from .checks import is_integer, is_number, unmasked
 from .data import ABSENT, Observations, observations
 from .errors import DataError
-from .labels import LabelArray, find_labels, frame, named
+from .labels import LabelArray, align_labels, find_labels, frame, named, require_known
 from .models import Tweedie
 from .predict import Floats, Prediction, check_seed, held, new_pool
 from .record import Draws
@@ -383,17 +383,25 @@ def aligned(
     V: Any, shape: tuple[int, int], row_labels: LabelArray | None, col_labels: LabelArray | None
 ) -> Observations:
     """Return entries with the rows and columns of the posterior; matched by label where V has labels."""
-    data = observations(V)
-    if data.row_labels is None and data.col_labels is None:
-        if data.shape != shape:
+    data, places = observations(V), []
+    sides = zip(
+        ("row", "column"),
+        (row_labels, col_labels),
+        shape,
+        (data.row_labels, data.col_labels),
+        data.shape,
+        strict=True,
+    )
+    for axis, labels, size, given, now in sides:
+        if given is None and now != size:
             raise DataError(
                 f"the entries have shape {data.shape}, the posterior {shape}; give labels, or that shape"
             )
+        places.append(require_known(align_labels(labels, size, given, now, axis), labels, size, given, axis))
+    if data.row_labels is None and data.col_labels is None:
         return data
     i, j, values = data.entries(np.arange(data.stored))
-    rows = find_labels(row_labels, named(data.row_labels, i), shape[0], "row")
-    cols = find_labels(col_labels, named(data.col_labels, j), shape[1], "column")
-    return Observations.from_coo(rows, cols, values, shape, data.absent)
+    return Observations.from_coo(places[0][i], places[1][j], values, shape, data.absent)
 
 
 def _allowed(p: Any, filter: Any) -> NDArray[np.bool_]:
@@ -405,7 +413,7 @@ def _allowed(p: Any, filter: Any) -> NDArray[np.bool_]:
         filter = np.asarray(filter(named(p.col_labels, np.arange(size))))
         if filter.dtype != bool or filter.shape != (size,):
             raise DataError(f"filter must return {size} booleans, got {filter.dtype} of shape {filter.shape}")
-    given = np.asarray(list(filter) if isinstance(filter, Set) else filter)
+    given = unmasked(list(filter) if isinstance(filter, Set) else filter, "filter's elements")
     if given.dtype == bool:
         if given.shape != (size,):
             raise DataError(f"a filter of booleans needs one a column ({size}), got shape {given.shape}")

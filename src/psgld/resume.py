@@ -184,6 +184,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
     return {
         "shape": " × ".join(map(str, header["shape"])),
         "data": work.setup.data.fingerprint()[:16],
+        "data to all digits": work.setup.data.fingerprint(exact=True)[:16],
         **header["model"],
         # The number of strips may be left out, and be another with other ranks: what counts is told below.
         "sampler": {name: value for name, value in settings["sampler"].items() if name != "blocks"},
@@ -216,6 +217,8 @@ def _differences(stored: dict[str, Any], now: dict[str, Any], prefix: str = "") 
     for name, value in now.items():
         if name in _SHOULD_BE_SAME:
             continue
+        if name == "data to all digits" and name not in stored:
+            continue  # the store of an older version
         was = stored.get(name)
         if isinstance(value, dict) and isinstance(was, dict):
             yield from _differences(was, value, f"{prefix}{name} ")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .data import Observations, observations
 from .errors import DataError, ModelError
 from .fold_in import Entries, Other, check_kept, draw
-from .labels import LabelArray
+from .labels import align_labels
 from .models import Hyper
 from .record import Draws
 from .record.draws import NORMALS, check_factors
@@ -59,7 +59,7 @@ def _check_grown(posterior: Any, data: Observations) -> None:
         strict=True,
     )
     for name, before, now, old, size in sides:
-        gone = old - np.count_nonzero(_old(before, now, old, size) >= 0)
+        gone = old - np.count_nonzero(align_labels(before, old, now, size, name.removesuffix("s")) >= 0)
         if gone:
             raise DataError(f"{gone} of the {old} {name} of the posterior are not in V; {remedy}")
     if posterior.seen is not None and data.stored < len(posterior.seen.indices):
@@ -84,8 +84,10 @@ class Start:
         check_kept(posterior.draws, model)
         check_factors(posterior.draws)
         last: dict[str, Any] = {n: None if a is None else a[:, -1:] for n, a in vars(posterior.draws).items()}
-        rows = _old(posterior.row_labels, data.row_labels, posterior.shape[0], data.shape[0])
-        cols = _old(posterior.col_labels, data.col_labels, posterior.shape[1], data.shape[1])
+        rows = align_labels(posterior.row_labels, posterior.shape[0], data.row_labels, data.shape[0], "row")
+        cols = align_labels(
+            posterior.col_labels, posterior.shape[1], data.col_labels, data.shape[1], "column"
+        )
         i, j, v = data.entries(np.arange(data.stored))
         zeros = data.absent == "zero"
         grown = _grow(Draws(**last), model, "rows", rows, (i, cols[j], v), zeros)
@@ -105,19 +107,6 @@ class Start:
             a, b = d.row_bias[c, 0][:, None], d.col_bias[c, 0][:, None] + W.dtype.type(offset)
             W, H = np.hstack([W, a, np.ones_like(a)]), np.hstack([H, np.ones_like(b), b])
         chain.begin(W, H, hyper)
-
-
-def _old(before: LabelArray | None, now: LabelArray | None, old: int, size: int) -> NDArray[np.int64]:
-    """Return where each row was before, -1 if it is new."""
-    if before is None and now is None:
-        return np.where(np.arange(size) < old, np.arange(size), -1)
-    names = np.arange(old) if before is None else before
-    wanted = np.arange(size) if now is None else now
-    if names.dtype.kind != wanted.dtype.kind:
-        names, wanted = names.astype(str), wanted.astype(str)
-    order = np.argsort(names, kind="stable")
-    at = order[np.minimum(np.searchsorted(names, wanted, sorter=order), old - 1)]
-    return np.where(names[at] == wanted, at, -1)
 
 
 def _grow(

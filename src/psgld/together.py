@@ -92,6 +92,9 @@ def _shared(setup: Any, plan: Plan, keys: list[int], pairs: Any) -> dict[str, st
         "the shape of V": " × ".join(map(str, data.shape)),
         "the number of entries of V": str(data.stored),
         "the mean and variance of V": f"{data.mean()!r}, {data.variance()!r}",
+        "the entries of V": "as its shards say"
+        if isinstance(data, Shards)
+        else data.fingerprint(exact=True)[:16],
         "the model": repr(setup.model),
         **{name: repr(value) for name, value in settings.items() if name != "step_size"},
         "step_size": f"{steps[0]:.6g} … ({zlib.crc32(steps.tobytes())})",

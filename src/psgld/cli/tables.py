@@ -7,7 +7,6 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from gzip import BadGzipFile
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,14 @@ from numpy.typing import NDArray
 
 from ..data import observations
 from ..errors import DataError
-from ..labels import LabelArray, encode, merge
+from ..labels import LabelArray, encode, match_labels, merge
+from ..lines import blocks_of_lines, first_lines, open_text
 from ..posterior import Posterior
 from ..readers import (
     DELIMITERS,
     Column,
     Triples,
     naming,
-    open_text,
     read_file,
     read_parquet_labels,
     split_line,
@@ -88,12 +87,12 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     if not path.is_file():
         raise DataError(f"{path} is a directory or a pipe; pairs are read from a file")
     try:
-        with open_text(path) as file:
-            start = list(islice((line for line in file if line.strip()), 10))
+        start = first_lines(path, 10)
         counts = {delimiter: {len(split_line(line, delimiter)) for line in start} for delimiter in DELIMITERS}
         delimiter = next((d for d, number in counts.items() if len(number) == 1 and number != {1}), ",")
         with open_text(path) as file:
-            for number, line in enumerate(file, 1):
+            every = (line for block in blocks_of_lines(file) for line in block)
+            for number, line in enumerate(every, 1):
                 if line.strip():
                     yield number, split_line(line, delimiter)
     except UnicodeDecodeError as error:
@@ -134,18 +133,15 @@ def _possible(name: str, labels: LabelArray | None, size: int) -> bool:
 
 
 def _is_integer(name: str) -> bool:
-    return re.fullmatch(r"[+-]?[0-9]{1,18}", name) is not None
+    return (
+        re.fullmatch(r"[+-]?[0-9]{1,18}", name) is not None
+    )  # "+5" is no label, but no name of a column either
 
 
 def known(labels: LabelArray | None, size: int, wanted: Labels) -> NDArray[np.bool_]:
     """Say which of the wanted labels the data has."""
-    names, codes = np.unique(wanted, return_inverse=True)
-    if labels is not None and labels.dtype.kind != "i":
-        here = np.isin(names.astype(str), labels)
-    else:
-        have = set(range(size) if labels is None else labels.tolist())
-        here = np.array([_is_integer(str(name)) and int(name) in have for name in names.tolist()], bool)
-    return np.asarray(here[codes])
+    codes, names = encode(wanted)
+    return np.asarray((match_labels(labels, size, names) >= 0)[codes])
 
 
 def select_known(posterior: Posterior, rows: Labels, cols: Labels, skip: bool) -> NDArray[np.bool_]:

@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..archive import read_npz
+
 _LARGE, _BUFFER = 1 << 18, 1 << 20
 """Bytes from which a file is written past the system's cache, and of the buffer for that."""
 
@@ -40,8 +42,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
     """Read the arrays of an `.npz`, or some of them; raise one of `DAMAGE` if that cannot be done."""
-    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-        return {name: file[name] for name in (file.files if names is None else names)}
+    return read_npz(path, names)
 
 
 def write_bytes(path: Path, *parts: bytes | memoryview) -> None:

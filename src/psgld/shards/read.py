@@ -271,7 +271,7 @@ class Shards(Observations):
         """Return what all processes have found, each zeros but for its own strips."""
         return found if self.share is None else self.share.total(found)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, exact: bool = True) -> str:
         """Return a SHA-256 of the manifest, which holds the checksums of all strips."""
         import hashlib
         import json

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..errors import DataError
-from ..labels import Coded, LabelArray, drop_if_plain
+from ..labels import Coded, LabelArray
 
 Codes = NDArray[np.int32]
 Column = NDArray[np.int64] | Coded
@@ -95,7 +95,7 @@ class Named:
         order = np.argsort(labels, kind="stable")
         index = np.empty(len(labels), np.int32)
         index[order] = np.arange(len(labels), dtype=np.int32)
-        return index, drop_if_plain(labels[order])
+        return index, labels[order]
 
 
 _DEALT = 1024

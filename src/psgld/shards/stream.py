@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import unmasked
 from ..data import Observations, observations
 from ..errors import DataError
 from ..labels import Coded, FloatArray, real
+from ..lines import blocks_of_lines
 from ..market import open_market
 from ..readers import (
     TEXT,
@@ -101,7 +103,7 @@ def _chunks(chunks: Iterable[Any], columns: tuple[Name, Name, Name]) -> Iterator
 
 def _loose(rows: Any, cols: Any, values: Any) -> Batch:
     """Take integers as they are: numbering them here and again later would take twice as long."""
-    rows, cols = np.asarray(rows), np.asarray(cols)
+    rows, cols = unmasked(rows, "row labels"), unmasked(cols, "column labels")
     if rows.dtype.kind != "i" or cols.dtype.kind != "i":
         return Batch(*triples(rows, cols, values))
     batch = Batch(rows.astype(np.int64, copy=False), cols.astype(np.int64, copy=False), real(values))
@@ -160,12 +162,9 @@ def _array(column: Any) -> NDArray[Any]:
 def _matrix_market(path: Path) -> Stream:
     """Read the header of a Matrix Market file: it tells the shape, so the indices are the labels."""
     with open_market(path) as file:
-        head = file.readline().lower().split()
-        sizes: list[str] = []
-        for line in file:
-            if line.strip() and not line.startswith("%"):
-                sizes = line.split()
-                break
+        every = (line for block in blocks_of_lines(file, 1 << 16) for line in block)
+        head = next(every, "").lower().split()
+        sizes = next((line.split() for line in every if line.strip() and not line.startswith("%")), [])
     if len(head) != 5 or head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(sizes) != 3:
         raise DataError(
             f"{path.name}: a Matrix Market file of coordinates is needed, got the header {' '.join(head)!r}"
@@ -189,12 +188,12 @@ def _coordinates(path: Path, entries: int, pattern: bool, mirror: int) -> Iterat
     """Read the lines after the header; `mirror` = ±1 gives the other triangle with that sign."""
     kind = np.dtype([("i", "i8"), ("j", "i8"), *([] if pattern else [("v", "f8")])])
     done = 0
+    sizes_read = False
     with open_market(path) as file:
-        for line in file:
-            if line.strip() and not line.startswith("%"):
-                break
-        while lines := file.readlines(1 << 24):
-            lines = [line for line in lines if line.strip() and not line.startswith("%")]
+        for block in blocks_of_lines(file):
+            lines = [line for line in block if line.strip() and not line.startswith("%")]
+            if lines and not sizes_read:
+                lines, sizes_read = lines[1:], True
             if not lines:
                 continue
             try:
