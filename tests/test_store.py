@@ -387,20 +387,57 @@ def test_a_tampered_header(tmp_path, stored, change):
     loads_or_says(copy)
 
 
-@pytest.mark.parametrize("codec", ["numcodecs.pickle", "pickle", "vlen-bytes"])
-def test_no_codec_runs_code(tmp_path, stored, codec):
-    """A store that asks for pickles is refused."""
+@pytest.mark.parametrize("array", ["posterior/W", "posterior/row"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda node: node.update(codecs=[{"name": "numcodecs.pickle", "configuration": {}}]),
+        lambda node: node.update(codecs=[{"name": "pickle", "configuration": {}}]),
+        lambda node: node.update(codecs=[{"name": "vlen-bytes", "configuration": {}}]),
+        lambda node: node["codecs"].append(
+            {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
+        ),
+        lambda node: node["codecs"].insert(0, {"name": "transpose", "configuration": {"order": [0]}}),
+        lambda node: node.update(codecs=[]),
+        lambda node: node.update(codecs=None),
+        lambda node: node.update(zarr_format=2, filters=[{"id": "pickle"}], compressor=None, dtype="|O"),
+        lambda node: node.update(storage_transformers=[{"name": "x"}]),
+        lambda node: node.update(data_type="object"),
+        lambda node: node.update(data_type={"name": "numpy.datetime64", "configuration": {}}),
+        lambda node: node["chunk_grid"].update(name="rectangular"),
+        lambda node: node["chunk_grid"]["configuration"].update(chunk_shape=[0]),
+        lambda node: node["chunk_key_encoding"].update(name="v2"),
+        lambda node: node.update(node_type="group"),
+        lambda node: node.update(shape=[-1]),
+        lambda node: node.update(extension="x"),
+    ],
+)
+def test_only_arrays_as_we_write_them_are_opened(tmp_path, stored, array, change):
+    """Metadata that ask for pickles, or for anything else that we never write, are refused before data are read."""
     store, _ = stored
     copy = tmp_path / "tampered.zarr"
     restore(store, copy)
+    node = json.loads((copy / array / "zarr.json").read_text())
+    change(node)
+    (copy / array / "zarr.json").write_text(json.dumps(node))
+    with pytest.raises(psgld.DataError, match=f"{array} is no array that psgld writes: "):
+        psgld.load(copy)
+
+
+def test_consolidated_metadata_are_for_other_readers(tmp_path, stored):
+    """What they say of arrays, such as a pickle of version 2, is not looked at."""
+    store, _ = stored
+    copy = tmp_path / "tampered.zarr"
+    restore(store, copy)
+    evil = {"zarr_format": 2, "node_type": "array", "shape": [3], "chunks": [3], "dtype": "|O", "order": "C"}
+    evil |= {"fill_value": None, "compressor": None, "filters": [{"id": "vlen-utf8"}, {"id": "pickle"}]}
 
     def change(_, root):
-        nodes = root["consolidated_metadata"]["metadata"]
-        nodes["posterior/W"]["codecs"] = [{"name": codec, "configuration": {}}]
-        nodes["posterior/row"]["codecs"] = [{"name": codec, "configuration": {}}]
+        root["consolidated_metadata"]["metadata"] |= {"posterior/W": evil, "posterior/row": evil}
 
     edited(copy, change)
-    assert not loads_or_says(copy)
+    (copy / "posterior/row/0").write_bytes(b"not a pickle, and nobody reads it")
+    assert np.array_equal(psgld.load(copy).W, psgld.load(store).W)
 
 
 def test_checkpoints_hold_no_objects(tmp_path, stored):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..models import FactorModel
-from ..zarr_library import zarr_library
+from ..zarr_library import plain_array, zarr_library
 from .files import Several, sync, write_bytes
 from .layout import POSTERIOR, STATS, WARMUP, Layout, Spec
 
@@ -90,8 +90,8 @@ class Store:
                 raise DataError(
                     f"{path} was written by a newer psgld (format {header['format']}); upgrade psgld"
                 )
-            own = None if mode == "r" else False
-            return cls(path, header, zarr.open_group(path, mode=mode, use_consolidated=own))
+            root = zarr.open_group(path, mode=mode, zarr_format=3, use_consolidated=False)
+            return cls(path, header, root)
         except DataError:
             raise
         except Exception as error:  # whatever Zarr and JSON say of a damaged file
@@ -292,7 +292,7 @@ class Store:
     def _array(self, path: str) -> Any:
         if path not in self._arrays:
             # Without this, Zarr would leave out a chunk of nothing but zeros, and a lost one would look the same.
-            self._arrays[path] = self._root[path].with_config({"write_empty_chunks": True})
+            self._arrays[path] = plain_array(self._root, path).with_config({"write_empty_chunks": True})
         return self._arrays[path]
 
     def _require(self, chunk: Path) -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..labels import LabelArray
-from ..zarr_library import zarr_library
+from ..zarr_library import plain_array, zarr_library
 
 FORMAT, VERSION = "psgld-shards", 1
 PARTS = ("indices", "values")
@@ -49,7 +49,7 @@ def open_group(path: Any, mode: str) -> Any:
     if isinstance(where, str):
         where = where.removeprefix("file://")  # fsspec would not make folders there
     try:
-        return zarr().open_group(where, mode=mode, zarr_format=3)
+        return zarr().open_group(where, mode=mode, zarr_format=3, use_consolidated=False)
     except FileNotFoundError:
         there = isinstance(where, str) and os.path.isdir(where)
         what = f"{path} is a directory without shards" if there else f"no shards at {path}"
@@ -113,7 +113,7 @@ def read(group: Any, name: str, sha256: str, where: str, part: Any = slice(None)
     """Read an array or a part of it, and refuse it if it is missing or not as it was written."""
     called = name if part == slice(None) else f"{name} of strip {part[0]}"
     try:
-        array = np.ascontiguousarray(group[name][part])
+        array = np.ascontiguousarray(plain_array(group, name)[part])
     except KeyError:
         raise DataError(f"{where}: {called} is missing; shard the data again") from None
     except (OSError, ValueError) as error:
