@@ -760,3 +760,37 @@ def test_a_closed_pipe_is_no_error(work):
     script = f"{sys.executable} -m psgld predict {work / 'run.npz'} {pairs} | head -n 1"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout == "row,column,mean,sd,low,high\n" and done.stderr == ""
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(tmp_path, closed):
+    """Files that are opened must not be taken for the stream that a shell has closed."""
+    (tmp_path / "v.csv").write_text("\n".join(f"{i},{j},{i + j + 1}" for i in range(6) for j in range(5)))
+    fit = "fit v.csv -o run.npz --likelihood gaussian --rank 2 --draws 3 --tune 10 --chains 1 --threads 1"
+    command = f"{sys.executable} -m psgld {fit} {closed}"
+    ran = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert psgld.load(tmp_path / "run.npz").W.shape == (1, 3, 6, 2)
+    bad = f"{sys.executable} -m psgld fit no.csv -o x.npz --rank 2 {closed}"
+    assert subprocess.run(["bash", "-c", bad], cwd=tmp_path).returncode == 2
+
+
+def test_formulas_in_labels(tmp_path, capsys):
+    """A label that a spreadsheet would run gets an apostrophe, in every CSV; numbers keep their sign."""
+    evil = ["=cmd|'/C calc'!A0", "@sum(1)", "+1+1", "-x", "-3", "plain"]
+    rows = [(u, f, 3.0 + n % 2) for n, u in enumerate(evil) for f in ("a", "b", "=c")]
+    V = psgld.Observations.from_chunks([tuple(zip(*rows, strict=True))])
+    quick = {"draws": 3, "tune": 10, "chains": 1, "progress": False}
+    psgld.sample(V, psgld.FactorModel(2, "gaussian"), **quick).save(tmp_path / "run.npz")
+    (tmp_path / "pairs.csv").write_text("row,column\n" + "\n".join(f'"{u}",a' for u in evil))
+    run, out = str(tmp_path / "run.npz"), tmp_path / "out.csv"
+    for command in (
+        ["predict", run, str(tmp_path / "pairs.csv"), "-o", str(out)],
+        ["recommend", run, "--all", "-o", str(out)],
+        ["export", run, "-o", str(out), "--what", "cells"],
+    ):
+        assert main(command) == 0
+        assert "that a spreadsheet would run as formulas" in capsys.readouterr().err
+        cells = [cell for line in csv.reader(out.read_text().splitlines()) for cell in line]
+        assert "'=cmd|'/C calc'!A0" in cells and "plain" in cells and "-3" in cells
+        assert not [c for c in cells if c[:1] in ("=", "@") or c in ("+1+1", "-x")]

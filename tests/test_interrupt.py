@@ -154,3 +154,22 @@ def test_the_old_handler_comes_back():
     V = np.random.default_rng(0).poisson(4.0, size=(6, 5))
     psgld.sample(V, psgld.FactorModel(1, "poisson"), draws=2, tune=2, progress=False)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_sigint_that_a_shell_ignores_stays_ignored(tmp_path):
+    """`nohup`, and `psgld fit … &` in a script: Ctrl-C is for what runs in the foreground."""
+    code = (
+        "import os, signal, numpy as np, psgld\n"
+        "V = np.random.default_rng(0).poisson(4.0, (20, 15))\n"
+        "hit = lambda p: os.kill(os.getpid(), signal.SIGINT)\n"
+        "post = psgld.sample(V, psgld.FactorModel(2, 'poisson'), draws=20, tune=50, chains=1, progress=hit)\n"
+        "print(post.interrupted, post.W.shape[1])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert (ran.stdout.strip(), ran.returncode) == ("False 20", 0), ran.stderr

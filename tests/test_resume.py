@@ -141,9 +141,16 @@ def test_half_precision(tmp_path, short_slices, prompt):
     np.testing.assert_array_equal(whole.sample_stats["lp"], exact.sample_stats["lp"])
 
 
-def test_too_large_for_half_precision(tmp_path):
-    V = 1e12 * np.random.default_rng(0).gamma(2.0, size=(20, 15))
-    with pytest.raises(psgld.SamplingError, match=r"draws of W exceed 65504.*store_dtype='float32'"):
+@pytest.mark.parametrize(
+    ("scale", "message"),
+    [
+        (1e12, r"draws of W reach .*, the largest float16 is 65504; use store_dtype='float32'"),
+        (1e-12, r"draws of W are below .*, where float16 keeps few digits or none .*store_dtype='float32'"),
+    ],
+)
+def test_beyond_half_precision(tmp_path, scale, message):
+    V = scale * np.random.default_rng(0).gamma(2.0, size=(20, 15))
+    with pytest.raises(psgld.SamplingError, match=message):
         psgld.sample(
             V, FactorModel(2, "gamma"), tune=5, draws=3, thin=1, progress=False,
             store=tmp_path / "r.zarr", store_dtype="float16",
@@ -265,7 +272,8 @@ def test_one_writer_at_a_time(tmp_path, short_slices):
             said.append(str(error.value))
 
     draw(dense_counts, store=store, progress=second)
-    assert said
+    assert f"(process {os.getpid()} on " in said[0] and said[0].endswith("; wait for it, or stop it")
+    assert [file.name for file in tmp_path.iterdir()] == ["run.zarr"]
     draw(dense_counts, draws=9, store=store, resume=True)  # the lock is gone with the first run
 
 
@@ -304,7 +312,7 @@ def test_a_disk_that_fails_during_the_run(tmp_path, monkeypatch, code, short_sli
         raise OSError(code, os.strerror(code))
 
     with monkeypatch.context() as patch:
-        patch.setattr("psgld.record.files.os.replace", fail)
+        patch.setattr("psgld.files.os.replace", fail)
         words = rf"cannot write .*run\.zarr: {os.strerror(code)}.*the draws returned here are complete"
         with pytest.warns(psgld.PsgldWarning, match=words):
             post = draw(dense_counts, store=store, resume=True)
@@ -318,7 +326,7 @@ def test_a_disk_that_fails_during_the_run(tmp_path, monkeypatch, code, short_sli
 
 def test_a_disk_that_recovers(tmp_path, monkeypatch, short_slices):
     """A checkpoint that fails is tried again."""
-    from psgld.record import files
+    from psgld import files
 
     fails, replace = iter(range(1)), os.replace
 

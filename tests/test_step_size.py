@@ -86,7 +86,27 @@ def test_functions_are_checked_where_they_are_tabulated():
     np.testing.assert_array_equal(tabulate(lambda t: 0.1, 1, 5), np.full(5, 0.1))
     with pytest.raises(ModelError, match=r"one value for each t: 5 expected, got shape \(4,\)"):
         tabulate(lambda t: t[1:], 1, 5)
-    with pytest.raises(ModelError, match=r"step size at t = 12 is -1\.0; it must be finite and >= 0"):
+    with pytest.raises(ModelError, match=r"step size at t = 12 is -0\.5; it must be finite and > 0"):
+        tabulate(lambda t: 11.5 - t, 10, 5)
+    with pytest.raises(ModelError, match=r"step size at t = 11 is 0\.0; it must be finite and > 0"):
         tabulate(lambda t: 11.0 - t, 10, 5)
     with pytest.raises(ModelError, match="step size at t = 10 is nan"):
         tabulate(lambda t: t * np.nan, 10, 5)
+
+
+def test_functions_of_one_number():
+    """What users write: NumPy would say that the truth value of an array is ambiguous."""
+    import math
+
+    t = np.arange(1.0, 6.0)
+    np.testing.assert_array_equal(tabulate(lambda t: 0.1 / max(t, 1), 1, 5), 0.1 / t)
+    np.testing.assert_array_equal(tabulate(lambda t: 0.1 if t < 3 else 0.01, 1, 5), [0.1, 0.1, *[0.01] * 3])
+    np.testing.assert_array_equal(tabulate(lambda t: math.sqrt(0.1 / t), 1, 5), np.sqrt(0.1 / t))
+    with pytest.raises(
+        ModelError, match=r"step size fails at t = 4: ZeroDivisionError: .*; it must take t and"
+    ):
+        tabulate(lambda t: 1 / (t - 4) if t > 3 else 0.1, 1, 5)
+    with pytest.raises(ModelError, match="step size fails at t = 1: ZeroDivisionError"):
+        tabulate(lambda t: 1 / 0, 1, 5)
+    with pytest.raises(ModelError, match="step size fails at t = 1: TypeError"):
+        tabulate(lambda: 0.1, 1, 5)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .checks import as_path, is_number
 from .errors import DataError
+from .files import write_arrays
 from .labels import (
     Csr,
     FloatArray,
@@ -404,8 +405,7 @@ class Observations:
             arrays |= {**self.csr._asdict(), "shape": self.shape, "absent": self.absent}
             arrays["absent_chosen"] = self.absent_chosen
         try:
-            with open(path, "wb") as file:
-                np.savez(file, psgld=1, **arrays)
+            write_arrays(as_path(path), {"psgld": 1, **arrays})
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror or error}") from error
 

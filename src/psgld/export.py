@@ -8,10 +8,7 @@ cells     mean and sd of μ at every cell of the matrix
 
 from __future__ import annotations
 
-import csv
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .csv_table import CsvTable
 from .errors import DataError
+from .files import whole_file
 from .labels import named
 from .posterior import Posterior
 from .predict import held
@@ -51,7 +50,7 @@ def export(posterior: Posterior, path: Path, what: str | None = None) -> dict[st
     if what not in TABLES:
         raise DataError(f"what must be one of {', '.join(TABLES)}, got {what!r}")
     write = _write_csv if path.suffix == ".csv" else _write_parquet
-    with _whole(path) as beside:
+    with whole_file(path) as beside:
         lines = write(beside, TABLES[what](posterior))
     return {"output": str(path), "what": what, "lines": lines, "bytes": path.stat().st_size}
 
@@ -136,14 +135,14 @@ def _flat(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _write_csv(path: Path, parts: Iterator[Table]) -> int:
-    lines = 0
+    lines, table = 0, None
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
         for part in parts:
-            if lines == 0:
-                writer.writerow(part)
-            writer.writerows(zip(*(_written(column) for column in part.values()), strict=True))
+            table = CsvTable(file, part) if table is None else table
+            table.write(zip(*(_written(column) for column in part.values()), strict=True))
             lines += len(next(iter(part.values())))
+    if table is not None:
+        table.close()
     return lines
 
 
@@ -176,16 +175,5 @@ def _write_netcdf(posterior: Posterior, path: Path) -> None:
     if engine is None:
         raise DataError("writing netCDF needs netCDF4, or h5netcdf and h5py: pip install 'psgld[export]'")
     tree = posterior.to_arviz()
-    with _whole(path) as beside:
+    with whole_file(path) as beside:
         tree.to_netcdf(beside, engine=engine)
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Yield a name beside `path`, which becomes `path` if all goes well."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield beside
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -15,14 +15,18 @@ from typing import final
 
 @final
 class Interrupt:
-    """While entered, SIGINT sets a flag instead of raising. Only the main thread may do that; elsewhere, nothing."""
+    """While entered, SIGINT sets a flag instead of raising. Only the main thread may do that; elsewhere, nothing.
+
+    Where SIGINT is ignored it stays so: a shell starts what runs in its background like that, and `nohup` its command.
+    """
 
     def __init__(self) -> None:
         self.asked = False
         self._old: object = None
 
     def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread():
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        if threading.current_thread() is threading.main_thread() and not ignored:
             self._old = signal.signal(signal.SIGINT, self._handle)
         return self
 

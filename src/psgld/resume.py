@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,23 @@ from .chains import Work
 from .checks import as_path, is_number
 from .engines import Engine
 from .errors import DataError, SamplingError, in_bytes, warn
+from .files import DAMAGE, read_arrays
 from .posterior import describe
 from .recommend import Seen
 from .record import Layout, Saver, Store
-from .record.files import DAMAGE, read_arrays
 from .record.layout import SEEN, TRACKED
+from .record.lock import owned
 from .record.store import cannot_write, damaged
 
 STORE_DTYPES = ("float16", "float32", "float64")
 
 _SHOULD_BE_SAME = ("version", "instruction set", "entries of the log posterior")
 """Where these differ a run goes on all the same, with a warning."""
+
+
+def ownership(path: str | PathLike[str] | None, engine: Engine) -> AbstractContextManager[None]:
+    """Return what keeps other runs from the store of this one; of several ranks, the first has it."""
+    return nullcontext() if path is None or engine.rank > 0 else owned(Path(path))
 
 
 def open_saver(
@@ -68,6 +75,7 @@ def _first_saver(
         else:
             _check_room(where, header, work)
             store = _new(where, {**header, "run": identity}, work, seen)
+        store.checkpoints.mkdir(exist_ok=True)
     except OSError as error:
         raise cannot_write(where, error) from error
     return Saver(store, every, engine)
@@ -81,9 +89,7 @@ def _new(path: Path, header: dict[str, Any], work: Work, seen: Seen | None) -> S
         known |= {f"{TRACKED}/{name}": a for name, a in zip(("rows", "cols"), work.pairs, strict=True)}
     if seen is not None:
         known |= {f"{SEEN}/indptr": seen.indptr, f"{SEEN}/indices": seen.indices}
-    store = Store.create(path, header, {"row": data.row_labels, "column": data.col_labels}, known)
-    store.lock()
-    return store
+    return Store.create(path, header, {"row": data.row_labels, "column": data.col_labels}, known)
 
 
 def keys_in(path: str | PathLike[str]) -> list[int]:
@@ -138,17 +144,12 @@ def _reopen(path: Path, identity: dict[str, Any], draws: int) -> Store:
                 f"{path}: {name} {stored.get(name)} in the store, {identity[name]} now: the run goes on, but not "
                 "bit for bit as it would have"
             )
-    store.lock()
-    try:
-        kept = max((_kept(store, c) for c in range(store.layout.chains)), default=0)
-        if kept > draws:
-            raise DataError(f"{path} holds {kept} draws a chain already, {draws} asked for; ask for more")
-        for left in path.rglob("*.partial"):  # by a run that was killed
-            left.unlink(missing_ok=True)
-        store.resize(draws)
-    except BaseException:
-        store.unlock()
-        raise
+    kept = max((_kept(store, c) for c in range(store.layout.chains)), default=0)
+    if kept > draws:
+        raise DataError(f"{path} holds {kept} draws a chain already, {draws} asked for; ask for more")
+    for left in path.rglob("*.partial"):  # by a run that was killed
+        left.unlink(missing_ok=True)
+    store.resize(draws)
     return store
 
 

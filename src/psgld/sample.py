@@ -21,7 +21,7 @@ from .posterior import Posterior, assemble
 from .probes import Probes
 from .progress import ProgressOption
 from .record import Draws, Recorder
-from .resume import check_options, keys_in, open_saver, strips_in
+from .resume import check_options, keys_in, open_saver, ownership, strips_in
 from .run import Plan
 from .samplers import Planned, Sampler, as_sampler
 from .start import Start
@@ -131,29 +131,30 @@ def sample(
     data = own_strips(observations(V), engine)
     model = _model(model, rank, data)
     data = _ready(data, model, chosen.dtype)
-    sampler = for_ranks(chosen, data, engine, strips_in(store) if resume else None)
-    usual_tune, usual_thin = _usual(sampler, data, model.components)
-    plan = Plan(
-        int(usual_tune if tune is None else tune), int(draws), int(usual_thin if thin is None else thin)
-    )
-    room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
-    pairs = None if track is None else _pairs(data, track)
+    with ownership(store, engine):
+        sampler = for_ranks(chosen, data, engine, strips_in(store) if resume else None)
+        usual_tune, usual_thin = _usual(sampler, data, model.components)
+        plan = Plan(
+            int(usual_tune if tune is None else tune), int(draws), int(usual_thin if thin is None else thin)
+        )
+        room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
+        pairs = None if track is None else _pairs(data, track)
 
-    place: Any = engine  # one that this sampler runs on: `for_ranks` has seen to it
-    setup = sampler.prepare(data, model, place, plan.tune)
-    keys = _keys(seed, chains)
-    if store is not None and seed is None and resume and Path(store).exists():
-        keys = keys_in(store)
-    if isinstance(engine, MPI):
-        keys = alike(engine, setup, plan, keys, pairs, seed is None)
-    probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
-    precision = None if store_dtype == sampler.dtype else store_dtype
-    begin = None if start is None else Start.of(start, data, model)
-    work = Work(setup, plan, room, pairs, probes, begin, precision=precision)
-    if store is None:
-        return _posterior(work, keys, engine, progress)
-    saver = open_saver(store, work, keys, resume, checkpoint_every, engine)
-    return _posterior(replace(work, saver=saver), keys, engine, progress)
+        place: Any = engine  # one that this sampler runs on: `for_ranks` has seen to it
+        setup = sampler.prepare(data, model, place, plan.tune)
+        keys = _keys(seed, chains)
+        if store is not None and seed is None and resume and Path(store).exists():
+            keys = keys_in(store)
+        if isinstance(engine, MPI):
+            keys = alike(engine, setup, plan, keys, pairs, seed is None)
+        probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
+        precision = None if store_dtype == sampler.dtype else store_dtype
+        begin = None if start is None else Start.of(start, data, model)
+        work = Work(setup, plan, room, pairs, probes, begin, precision=precision)
+        if store is None:
+            return _posterior(work, keys, engine, progress)
+        saver = open_saver(store, work, keys, resume, checkpoint_every, engine)
+        return _posterior(replace(work, saver=saver), keys, engine, progress)
 
 
 def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOption) -> Posterior:

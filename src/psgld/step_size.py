@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,8 +108,11 @@ def as_step_size(step_size: float | StepSize) -> StepSize:
 
 
 def tabulate(step_size: StepSize, t: int, n: int) -> Array:
-    """Return the step sizes of iterations t … t + n - 1, checked."""
-    found = step_size(np.arange(t, t + n, dtype=np.float64))
+    """Return the step sizes of iterations t … t + n - 1, checked.
+
+    A function that was written for a number, such as ``lambda t: 0.1 / max(t, 1)``, is asked for each t by itself.
+    """
+    found = _evaluated(step_size, np.arange(t, t + n, dtype=np.float64))
     try:
         steps = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError):
@@ -120,8 +123,31 @@ def tabulate(step_size: StepSize, t: int, n: int) -> Array:
         raise ModelError(
             f"the step size must give one value for each t: {n} expected, got shape {steps.shape}"
         )
-    bad = ~(np.isfinite(steps) & (steps >= 0))
+    bad = ~(np.isfinite(steps) & (steps > 0))
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
-        raise ModelError(f"the step size at t = {t + at} is {steps[at]}; it must be finite and >= 0")
+        raise ModelError(f"the step size at t = {t + at} is {steps[at]}; it must be finite and > 0")
     return steps
+
+
+def _evaluated(step_size: StepSize, t: Array) -> Any:
+    """Return ε of an array of iterations, or if the function does not take arrays, of one after the other."""
+    try:
+        return step_size(t)
+    except (TypeError, ValueError):  # "the truth value of an array", math.sqrt of an array, …
+        pass
+    except Exception as error:
+        raise _failed(t[0], error) from error
+    one: Any = step_size
+    steps = []
+    for number in t.tolist():
+        try:
+            steps.append(one(number))
+        except Exception as error:
+            raise _failed(number, error) from error
+    return steps
+
+
+def _failed(t: float, error: Exception) -> ModelError:
+    why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return ModelError(f"the step size fails at t = {t:.0f}: {why}; it must take t and return a number > 0")

@@ -15,13 +15,14 @@ from typing import Any
 from ..errors import PsgldError, PsgldWarning
 from . import completion, demo, doctor, evaluate, export, fit, plan, predict, recommend, shard, summary
 from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
-from .output import in_options, say
+from .output import in_options, open_closed_streams, say
 
 _COMMANDS = (demo, fit, predict, recommend, evaluate, summary, export, shard, plan, doctor, completion)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    open_closed_streams()
     parser = make_parser()
     args = parser.parse_args(argv)
     if args.command is None:

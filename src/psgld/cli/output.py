@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
+import os
 import re
 import shutil
 import sys
@@ -14,13 +14,26 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..csv_table import CsvTable
 from ..errors import DataError, in_bytes
+from ..files import whole_file
 from .options import option_of
 
 
 def say(line: str) -> None:
     """Print one line to stderr, under the name of the program."""
     print("psgld: " + " ".join(line.split()), file=sys.stderr, flush=True)
+
+
+def open_closed_streams() -> None:
+    """Let what a shell has closed (`2>&-`) lead nowhere; else the next file to be opened would be taken for it."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
 
 
 _VALUE = r"['\"][\w-]+['\"]"
@@ -58,18 +71,21 @@ def _plain(value: Any) -> Any:
 
 
 def write_csv(path: Path | None, header: tuple[str, ...], lines: Iterable[Iterable[Any]]) -> None:
-    """Write a table to a file, or print it."""
-    if path is not None:
+    """Write a table to a file, all or nothing, or print it."""
+    if path is None:
+        _write_lines(sys.stdout, header, lines)
+    elif path.exists() and not path.is_file():  # /dev/stdout, a pipe
         with open(path, "w", encoding="utf-8", newline="") as file:
             _write_lines(file, header, lines)
     else:
-        _write_lines(sys.stdout, header, lines)
+        with whole_file(path) as beside, open(beside, "w", encoding="utf-8", newline="") as file:
+            _write_lines(file, header, lines)
 
 
 def _write_lines(file: Any, header: tuple[str, ...], lines: Iterable[Iterable[Any]]) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
+    table = CsvTable(file, header)
+    table.write(lines)
+    table.close()
 
 
 def check_csv(path: Path | None, *inputs: Path) -> None:

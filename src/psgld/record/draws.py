@@ -129,13 +129,10 @@ class Draws:
             if array is None or array.shape[1] == 0:
                 continue
             rows = slice(None) if spread is None else spread.rows(name)
+            x = array[number, draw, rows]
+            _check_scale(name, x, precision, whole=spread is None)
             with np.errstate(over="ignore"):
-                array[number, draw, rows] = array[number, draw, rows].astype(precision)
-            if not np.isfinite(array[number, draw, rows]).all():
-                raise SamplingError(
-                    f"draws of {name} exceed {np.finfo(precision).max:g}, the largest {precision}; "
-                    "use store_dtype='float32'"
-                )
+                array[number, draw, rows] = x.astype(precision)
 
     def without_factors(self) -> Draws:
         """Return the draws of everything but the factors and the biases."""
@@ -146,6 +143,21 @@ class Draws:
         """Return the first draws of some of the chains."""
         kept: dict[str, Any] = {n: None if a is None else a[chains, :draws] for n, a in vars(self).items()}
         return Draws(**kept)
+
+
+def _check_scale(name: str, x: NDArray[Any], precision: str, whole: bool) -> None:
+    """Raise if numbers of this size leave the range of a precision: to infinity, or all of them to few bits or 0."""
+    limits, largest = np.finfo(precision), float(np.abs(x).max(initial=0.0))
+    if largest > float(limits.max):
+        raise SamplingError(
+            f"draws of {name} reach {largest:.3g}, the largest {precision} is {limits.max:g}; "
+            "use store_dtype='float32'"
+        )
+    if whole and 0 < largest < float(limits.smallest_normal):
+        raise SamplingError(
+            f"draws of {name} are below {largest:.3g}, where {precision} keeps few digits or none (from "
+            f"{limits.smallest_normal:.2g} on it keeps all); use store_dtype='float32', or rescale V"
+        )
 
 
 def check_factors(draws: Draws) -> None:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ..engines import Engine
 from ..errors import DataError
+from ..files import DAMAGE, Several, read_arrays, write_arrays
 from .draws import FACTORS
-from .files import DAMAGE, Several, read_arrays, write_arrays
 from .layout import POSTERIOR, STATS, TRACKED, WARMUP
 from .moments import RunningMoments
 from .recorder import Recorder
@@ -256,7 +256,7 @@ class Saver:
         return self._identity is not None and _identity(self.store.path) == self._identity
 
     def finish(self, recorders: list[Recorder]) -> None:
-        """Wait until all is written, add what only the whole run tells, and let others have the store."""
+        """Wait until all is written, and add what only the whole run tells."""
         self._writer.shutdown()
         if not self._first:
             return
@@ -267,8 +267,6 @@ class Saver:
                     self.store.write_all(f"{TRACKED}/{name}", values)
         except OSError as error:
             self._failures[-1] = error
-        finally:
-            self.store.unlock()
         for pending in self._pending.values():
             pending.result()  # an error that has nothing to do with the disk
 

@@ -6,7 +6,6 @@ What a killed run wrote beyond that is written again when it is resumed.
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import json
 import os
@@ -19,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
+from ..files import Several, sync, write_bytes
 from ..models import FactorModel
 from ..zarr_library import plain_array, zarr_library
-from .files import Several, sync, write_bytes
 from .layout import POSTERIOR, STATS, WARMUP, Layout, Spec
 
 FORMAT = 1
@@ -43,7 +42,6 @@ class Store:
         self.shape = (int(header["shape"][0]), int(header["shape"][1]))
         self.specs = self.layout.specs(self.model, self.shape)
         self._arrays: dict[str, Any] = {}
-        self._lock: int | None = None
 
     # -- making and opening ------------------------------------------------------------------------------
 
@@ -96,24 +94,6 @@ class Store:
             raise
         except Exception as error:  # whatever Zarr and JSON say of a damaged file
             raise damaged(path, error) from error
-
-    def lock(self) -> None:
-        """Keep other runs from writing; the system forgets the lock when this process ends, however it ends."""
-        self.checkpoints.mkdir(exist_ok=True)
-        self._lock = os.open(self.checkpoints / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.unlock()
-            raise DataError(f"{self.path} is being written by another run; wait for it, or stop it") from None
-        except OSError:
-            pass  # a file system without locks
-
-    def unlock(self) -> None:
-        """Let others write."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
 
     def resize(self, draws: int) -> None:
         """Make room for another number of draws."""

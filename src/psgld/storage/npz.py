@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..files import DAMAGE, read_arrays, write_arrays
 from ..models import FactorModel
 from ..posterior import Posterior, Tracked
 from ..recommend import Seen
 from ..record import Draws
 from ..record.draws import NORMALS
-from ..record.files import DAMAGE, read_arrays, write_arrays
 from .check import check
 
 _FORMAT = 1

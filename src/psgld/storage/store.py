@@ -6,17 +6,18 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, in_bytes
+from ..files import Several, read_arrays
 from ..limits import available_memory
 from ..posterior import Posterior, Tracked, usable
 from ..recommend import Seen
 from ..record import Draws, Layout, RunningMoments, Store
-from ..record.files import Several, read_arrays
 from ..record.layout import POSTERIOR, SEEN, STATS, TRACKED, WARMUP
 from ..record.store import cannot_write, damaged
 from .check import check
@@ -40,7 +41,7 @@ class _Checkpoint:
 
 def save(posterior: Posterior, path: Path) -> None:
     """Write a posterior as a store without checkpoints, all or nothing."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.zarr")
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{get_ident():x}.zarr")
     if path.exists():
         raise DataError(f"cannot write {path}: it is already there; delete it or give another name")
     try:

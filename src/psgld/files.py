@@ -10,7 +10,8 @@ import struct
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, BinaryIO, final
@@ -18,7 +19,7 @@ from typing import Any, BinaryIO, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..archive import read_npz
+from .archive import read_npz
 
 _LARGE, _BUFFER = 1 << 18, 1 << 20
 """Bytes from which a file is written past the system's cache, and of the buffer for that."""
@@ -43,6 +44,20 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
     """Read the arrays of an `.npz`, or some of them; raise one of `DAMAGE` if that cannot be done."""
     return read_npz(path, names)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give out a name beside, and rename the file that was written there when the block ends; all or nothing."""
+    beside = _beside(path)
+    try:
+        yield beside
+        sync(beside)
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
 
 
 def write_bytes(path: Path, *parts: bytes | memoryview) -> None:
@@ -149,18 +164,10 @@ def _set_direct(file: int, wanted: bool) -> bool:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """Return another name in the same folder, of this process and thread alone."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.partial")
 
 
 def _write(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
-    beside = _beside(path)
-    try:
-        with open(beside, "wb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
+    with whole_file(path) as beside, open(beside, "wb") as file:
+        fill(file)
