@@ -180,7 +180,7 @@ def check_labels(labels: LabelArray, side: str, where: str) -> None:
     ordered = labels if (labels[1:] > labels[:-1]).all() else np.sort(labels)
     twice = np.flatnonzero(ordered[1:] == ordered[:-1])
     if len(twice):
-        raise faulty(where, f"the {side} label {ordered[twice[0]]!r} occurs more than once")
+        raise faulty(where, f"the {side} label {ordered[twice[0]].item()!r} occurs more than once")
 
 
 def decoded(text: NDArray[np.uint8], ends: IntArray, side: str, where: str) -> LabelArray:
