@@ -1,5 +1,5 @@
-// Python bindings of csr.hpp, label_index.hpp, spool.hpp and text.hpp: exactly typed arrays in, arrays owned
-// by NumPy out, no guessing.
+// Python bindings of csr.hpp, inspect.hpp, label_index.hpp, spool.hpp and text.hpp: exactly typed arrays in,
+// arrays owned by NumPy out, no guessing.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -11,6 +11,7 @@
 #include <span>
 
 #include "csr.hpp"
+#include "inspect.hpp"
 #include "label_index.hpp"
 #include "spool.hpp"
 #include "text.hpp"
@@ -68,6 +69,28 @@ nb::tuple find_non_finite(const In<Value>& values) {
     found = psgld::find_non_finite(view(values));
   }
   return nb::make_tuple(found.count, found.first);
+}
+
+template <class Value>
+nb::tuple inspect_rows(const In<std::int64_t>& start, const In<std::int32_t>& index, const In<Value>& value,
+                       const In<std::uint16_t>& strips, const InOut<std::int64_t>& counts) {
+  psgld::Inspected found;
+  {
+    nb::gil_scoped_release release;
+    found = psgld::inspect_rows(view(start), view(index), view(value), view(strips), view(counts));
+  }
+  return nb::make_tuple(static_cast<int>(found.fault), found.at, found.total, found.deviation, found.least,
+                        found.largest);
+}
+
+template <class Value>
+void define_inspect_rows(nb::module_& m) {
+  m.def("inspect_rows", &inspect_rows<Value>, "start"_a.noconvert(), "index"_a.noconvert(),
+        "value"_a.noconvert(), "strips"_a.noconvert(), "counts"_a.noconvert(),
+        "Look at every entry of compressed rows, and add up the entries of each strip of columns: (fault, "
+        "entry at fault, total, deviation, least, largest).\n"
+        "fault: 0 none, 1 a column out of range, 2 one that does not follow the one before, 3 a value that "
+        "is not finite.");
 }
 
 template <class Index, class Value>
@@ -174,4 +197,6 @@ void bind_data(nb::module_& m) {
   m.def("find_non_finite", &find_non_finite<float>, "values"_a.noconvert(),
         "The number of NaN and infinite values, and the position of the first (-1 without).");
   m.def("find_non_finite", &find_non_finite<double>, "values"_a.noconvert());
+  define_inspect_rows<float>(m);
+  define_inspect_rows<double>(m);
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "block_file.hpp"
 #include "kernels.hpp"
 #include "mapped.hpp"
 
@@ -161,10 +163,11 @@ class Grid {
     cut_chunks();
   }
 
-  // Blocks in a file, the blocks of a part one after the other. `entries` says how many each block has (outer
-  // strip x inner strip), the counts how many each row of either side has, in the original order. A file that
-  // is new (create) has to be filled, all rows of a row strip of V at a time, and then finished.
-  Grid(const std::string& path, bool create, std::span<const int64_t> entries,
+  // Blocks in an open file, the blocks of a part one after the other. `entries` says how many each block has
+  // (outer strip x inner strip), the counts how many each row of either side has, in the original order. A
+  // file that is new (create) has to be filled, all rows of a row strip of V at a time, and then finished;
+  // another one is checked, and refused if it was not finished with the same key.
+  Grid(int file, bool create, const std::string& key, std::span<const int64_t> entries,
        std::span<const double> outer_counts, std::span<const double> inner_counts, bool swapped,
        Side<T>&& outer_side, Side<T>&& inner_side)
       : Grid(swapped, 0, std::move(outer_side), std::move(inner_side)) {
@@ -172,40 +175,41 @@ class Grid {
       outer.counts[outer.position(i)] = static_cast<T>(outer_counts[i]);
     for (size_t j = 0; j < inner.size(); ++j)
       inner.counts[inner.position(j)] = static_cast<T>(inner_counts[j]);
-    // Sections of whole cache lines, as the kernels like them, and slack for their last vector.
-    auto padded = [](size_t bytes) { return (bytes + 64 + 63) / 64 * 64; };
     const size_t index_bytes = narrow() ? 2 : 4;
     std::vector<size_t> at(blocks.size());
     part_start_ = {0};
     for (int p = 0; p < parts; ++p) {
       size_t end = part_start_.back();
       for (int b = 0; b < parts; ++b) {
-        const size_t k = b * parts + inner_strip(b, p), n = entries[k];
+        const size_t k = b * parts + inner_strip(b, p);
         at[k] = end;
-        end += padded(4 * (outer.rows[b] + size_t{1})) + padded(sizeof(T) * n) + padded(index_bytes * n) +
-               padded(n);
+        for (size_t bytes : block_sections<T>(outer.rows[b], entries[k], index_bytes))
+          end += section_bytes(bytes);
       }
       part_start_.push_back(end);
     }
-    file_ = Mapped(path, part_start_.back() + 512, create);
+    file_ = Mapped(file, part_start_.back() + kFileSlack + kDigestBytes, create);
+    key_ = key;
     targets_.resize(blocks.size());
     for (int b = 0; b < parts; ++b)
       for (int c = 0; c < parts; ++c) {
         const size_t k = b * parts + c, n = entries[k];
+        const auto bytes = block_sections<T>(outer.rows[b], n, index_bytes);
         std::byte* from = file_.data() + at[k];
         Target& to = targets_[k];
         to.start = reinterpret_cast<uint32_t*>(from);
-        from += padded(4 * (outer.rows[b] + size_t{1}));
-        to.value = reinterpret_cast<T*>(from);
-        from += padded(sizeof(T) * n);
-        if (narrow())
+        to.value = reinterpret_cast<T*>(from += section_bytes(bytes[0]));
+        from += section_bytes(bytes[1]);
+        if (index_bytes == 2)
           to.index16 = reinterpret_cast<uint16_t*>(from);
         else
           to.index32 = reinterpret_cast<uint32_t*>(from);
-        to.tile_row = reinterpret_cast<uint8_t*>(from + padded(index_bytes * n));
+        to.tile_row = reinterpret_cast<uint8_t*>(from + section_bytes(bytes[2]));
         set_block(b, c, to, n);
       }
-    if (!create) cut_chunks();
+    if (create) return;
+    if (!scan().matches(digest_place())) throw std::runtime_error("a wrong checksum");
+    cut_chunks();
   }
 
   // All rows of one row strip of V. Returns whether they are as many as was said.
@@ -224,6 +228,7 @@ class Grid {
     return true;
   }
   void finish() {
+    scan().write(digest_place());
     file_.sync();
     cut_chunks();
   }
@@ -339,6 +344,20 @@ class Grid {
   // Local indices of the inner side fit 16 bits.
   bool narrow() const { return *std::max_element(inner.rows.begin(), inner.rows.end()) <= 65536; }
 
+  // Checks the blocks in the file, part by part, and returns their checksum.
+  Digest scan() const {
+    Digest digest(key_);
+    for (int p = 0; p < parts; ++p) {
+      if (p + 1 < parts) prefetch(p + 1);
+      for (int b = 0; b < parts; ++b)
+        if (const char* fault = scan_block(block(b, p), digest)) throw std::runtime_error(fault);
+    }
+    const std::byte* end = file_.data() + part_start_.back();
+    if (!all_zero(end, end + kFileSlack)) throw std::runtime_error("padding that is not zero");
+    return digest;
+  }
+  std::byte* digest_place() const { return file_.data() + part_start_.back() + kFileSlack; }
+
   void set_block(int b, int c, const Target& to, int64_t entries) {
     Block<T>& block = blocks[b * parts + c];
     block = {outer.rows[b], inner.rows[c], entries};
@@ -408,6 +427,7 @@ class Grid {
   Aligned<uint16_t> index16_;
   Aligned<uint32_t> index32_, start_;
   Mapped file_;
+  std::string key_;                 // of blocks in a file: of their checksum
   std::vector<size_t> part_start_;  // of blocks in a file: where each part begins, and the end
   std::vector<Target> targets_;
 };

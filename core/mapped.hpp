@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
-#include <string>
+#include <new>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -17,20 +19,19 @@ class Mapped {
  public:
   Mapped() = default;
 
-  // An existing file of at least that many bytes, to be read; or (create) a new one of zeros, to be written.
-  // The disk space is reserved at once: a full disk is an error here, not a crash later.
-  Mapped(const std::string& path, size_t bytes, bool create) : bytes_(bytes) {
-    const int file = create ? open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
-                            : open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) fail(errno, path);
-    const off_t size = create ? 0 : lseek(file, 0, SEEK_END);
-    int error = create ? reserve(file, bytes) : size < static_cast<off_t>(bytes) ? EINVAL : 0;
-    if (!error) {
-      data_ = mmap(nullptr, bytes, create ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file, 0);
-      if (data_ == MAP_FAILED) error = errno, data_ = nullptr;
-    }
-    close(file);
-    if (error) fail(error, path);
+  // An open file of exactly that many bytes, to be read; or (create) an empty one, to be filled. It stays
+  // mapped when the caller closes or unlinks it. The disk space is reserved at once: a full disk is an error
+  // here, not a crash later.
+  Mapped(int file, size_t bytes, bool create) : bytes_(bytes) {
+    if (create)
+      reserve(file, bytes);
+    else
+      require_size(file, bytes);
+    data_ = mmap(nullptr, bytes, create ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file, 0);
+    if (data_ != MAP_FAILED) return;
+    data_ = nullptr;
+    if (errno == ENOMEM) throw std::bad_alloc();
+    fail(errno);
   }
   Mapped(Mapped&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
@@ -53,20 +54,27 @@ class Mapped {
 
   // Wait until all that was written is on disk.
   void sync() const {
-    if (msync(data_, bytes_, MS_SYNC)) fail(errno, "blocks");
+    if (msync(data_, bytes_, MS_SYNC)) fail(errno);
   }
 
  private:
-  static int reserve(int file, size_t bytes) {
+  static void require_size(int file, size_t bytes) {
+    struct stat status;
+    if (fstat(file, &status)) fail(errno);
+    if (static_cast<size_t>(status.st_size) != bytes) throw std::runtime_error("the file has another size");
+  }
+  static void reserve(int file, size_t bytes) {
+    int error;
+    do {
 #if defined(__APPLE__)
-    return ftruncate(file, static_cast<off_t>(bytes)) ? errno : 0;
+      error = ftruncate(file, static_cast<off_t>(bytes)) ? errno : 0;
 #else
-    return posix_fallocate(file, 0, static_cast<off_t>(bytes));
+      error = posix_fallocate(file, 0, static_cast<off_t>(bytes));
 #endif
+    } while (error == EINTR);
+    if (error) fail(error);
   }
-  [[noreturn]] static void fail(int error, const std::string& path) {
-    throw std::system_error(error, std::generic_category(), path);
-  }
+  [[noreturn]] static void fail(int error) { throw std::system_error(error, std::generic_category()); }
 
   void* data_ = nullptr;
   size_t bytes_ = 0;

@@ -148,11 +148,15 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
   add_constructors.template operator()<double>();
   add_fill.template operator()<float>();
   add_fill.template operator()<double>();
-  grid.def("__init__", [](G* self, const std::string& path, bool create, In<int64_t> entries,
+  grid.def("__init__", [](G* self, int file, bool create, const std::string& key, In<int64_t> entries,
                           In<double> counts0, In<double> counts1, bool swapped, In<int64_t> order0,
                           In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+    require(key.size() == kDigestBytes, "a key as long as the checksum");
+    require(counts0.shape(0) == order0.shape(0) && counts1.shape(0) == order1.shape(0) &&
+                entries.shape(0) == (bounds0.shape(0) - 1) * (bounds1.shape(0) - 1),
+            "a count for each row of either side, and for each block");
     nb::gil_scoped_release release;
-    new (self) G(path, create, span(entries), span(counts0), span(counts1), swapped,
+    new (self) G(file, create, key, span(entries), span(counts0), span(counts1), swapped,
                  Side<T>(span(order0), span(bounds0), order0.shape(0)),
                  Side<T>(span(order1), span(bounds1), order1.shape(0)));
   });

@@ -174,7 +174,9 @@ class MPI:
 
     def _own_entries(self, shards: Shards, cols: Strips | None) -> Observations:
         """Read the row strips of this rank; if it keeps columns, send their entries to whom they belong."""
-        mine = shards.load(range(*self.own(shards.blocks, self.rank)))
+        own = range(*self.own(shards.blocks, self.rank))
+        mine = shards.load(own)
+        shards.check_totals(own, ranks.total)
         if cols is None:
             return mine
         ends = [self.own(shards.blocks, rank)[1] for rank in range(self.ranks)]

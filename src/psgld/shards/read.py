@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -15,17 +16,20 @@ from ..data import Entries, LabelledEntries, Observations
 from ..errors import DataError
 from ..labels import Csr, FloatArray, IntArray
 from ..partition import Assigned
-from ..zarr_library import plain_array
-from .store import FORMAT, PARTS, VERSION, open_group, read, read_labels
-
-
-def _complete(group: Any, part: str) -> bool:
-    """Say whether all chunks of an array are there."""
-    try:
-        array = plain_array(group, part)
-    except (KeyError, ValueError):
-        return False
-    return bool(array.nchunks_initialized >= array.nchunks)
+from .contents import (
+    KINDS,
+    Sides,
+    check_room,
+    check_sides_on_disk,
+    check_strip,
+    check_strips_on_disk,
+    check_totals,
+    read_labels,
+    read_sides,
+)
+from .manifest import PARTS, check_manifest
+from .store import FORMAT, VERSION, local_path, open_group, read
+from .totals import Totals
 
 
 class Share(NamedTuple):
@@ -79,7 +83,9 @@ class Shards(Observations):
 
     @classmethod
     def open(cls, path: str | PathLike[str] | Any) -> Shards:
-        """Open shards; all strips must be there. Their checksums are looked at when they are read.
+        """Open shards: what the manifest says is checked, and that all arrays and strips are there.
+
+        Arrays and strips, their checksums and every entry of them, are checked when they are read.
 
         Parameters
         ----------
@@ -92,14 +98,18 @@ class Shards(Observations):
             raise DataError(
                 f"{where}: no shards, or not complete: there is no manifest; shard the data again"
             )
-        if manifest["version"] != VERSION:
+        if (version := manifest.get("version")) != VERSION:
             raise DataError(
-                f"{where}: shards of format {manifest['version']}, this version of psgld reads {VERSION}; shard again"
+                f"{where}: shards of format {version!r}, this version of psgld reads {VERSION}; shard again"
             )
+        check_manifest(manifest, where)
+        check_sides_on_disk(group, manifest, where)
+        check_strips_on_disk(group, manifest, where)
         row_labels, col_labels = (
-            read_labels(group, side, manifest[f"{side}_labels"], where) for side in ("row", "col")
+            read_labels(group, side, size, manifest[f"{side}_labels"], where)
+            for side, size in zip(("row", "col"), manifest["shape"], strict=True)
         )
-        shards = cls(
+        return cls(
             (manifest["shape"][0], manifest["shape"][1]),
             None,
             None,
@@ -108,14 +118,16 @@ class Shards(Observations):
             manifest["absent_chosen"],
             row_labels,
             col_labels,
-            (manifest["total"], manifest["deviation"]),
+            (float(manifest["total"]), float(manifest["deviation"])),
             path=path,
             group=group,
             manifest=manifest,
         )
-        if not all(_complete(group, part) for part in PARTS):
-            shards.verify()  # says which
-        return shards
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the shards are, if that is a folder of this machine."""
+        return local_path(self.path)
 
     # -- strips ------------------------------------------------------------------------------------------
 
@@ -127,24 +139,28 @@ class Shards(Observations):
     @property
     def partition(self) -> Assigned:
         """The strips as a partition: with it, the same data in memory give the same chain."""
-        return Assigned(self._array("row_strips"), self._array("col_strips"))
+        return Assigned(self._sides.row_strips, self._sides.col_strips)
 
     @property
     def block_entries(self) -> IntArray:
         """Entries of each block, row strip × column strip."""
-        return self._array("block_entries").reshape(self.blocks, self.blocks)
+        return self._sides.block_entries.reshape(self.blocks, self.blocks)
 
     def strip(self, b: int) -> Strip:
-        """Read a strip, and refuse it if a checksum is wrong."""
+        """Read a strip, and refuse it if a checksum is wrong, or an entry cannot be."""
         if not 0 <= b < self.blocks:
             raise DataError(f"strips are numbered 0 to {self.blocks - 1}, got {b}")
-        line = self.manifest["strips"][b]
+        sides, where, line = self._sides, str(self.path), self.manifest["strips"][b]
         part = (b, slice(0, line["entries"]))
         indices, values = (
-            read(self.group, name, line["sha256"][name], str(self.path), part) for name in PARTS
+            read(self.group, name, line["sha256"][name], where, part).astype(
+                KINDS.get(name, self.manifest["dtype"]), copy=False
+            )
+            for name in PARTS
         )
-        rows = np.flatnonzero(self._array("row_strips") == b)
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._array("row_counts")[rows])])
+        rows = np.flatnonzero(sides.row_strips == b)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sides.row_counts[rows])])
+        self._found[b] = check_strip(b, indptr, indices, values, sides, self.manifest, where)
         return Strip(rows, indptr, indices, values)
 
     def shared(self, share: Share) -> Shards:
@@ -155,16 +171,33 @@ class Shards(Observations):
         return replace(self, share=share)
 
     def verify(self) -> None:
-        """Read all strips, and refuse them if a checksum is wrong."""
+        """Read all strips, and refuse them if a checksum is wrong, or an entry cannot be."""
         for b in range(self.blocks):
             self.strip(b)
+        self.check_totals()
+
+    def check_totals(
+        self, strips: range | None = None, total: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+    ) -> None:
+        """Refuse a manifest whose least, largest and sums are not those of the values. All strips must have been read.
+
+        Of processes that have read some strips each, all have to call it at once, with `total` as in `Share`.
+        """
+        table = np.zeros((self.blocks, 5))
+        for b in range(self.blocks) if strips is None else strips:
+            table[b] = self._found[b].row()
+        totals = Totals()
+        for n, *sums in (table if total is None else total(table)).tolist():
+            totals.add(Totals(int(n), *sums))
+        check_totals(totals, self.manifest, str(self.path))
 
     def load(self, strips: range | None = None) -> Observations:
         """Read everything into memory, rows and columns in their original order; or the rows of some strips only."""
         counts, some = self.row_counts_stored(), range(self.blocks) if strips is None else strips
         if strips is not None:
-            counts = np.where(np.isin(self._array("row_strips"), list(strips)), counts, 0)
+            counts = np.where(np.isin(self._sides.row_strips, list(strips)), counts, 0)
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        check_room(int(indptr[-1]) * (4 + np.dtype(self.manifest["dtype"]).itemsize), f"{self.path}")
         indices = np.empty(indptr[-1], np.int32)
         values = np.empty(indptr[-1], self.manifest["dtype"])
         for b in some:
@@ -172,6 +205,8 @@ class Shards(Observations):
             n = np.diff(strip.indptr)
             to = np.repeat(indptr[strip.rows] - strip.indptr[:-1], n) + np.arange(len(strip.indices))
             indices[to], values[to] = strip.indices, strip.values
+        if strips is None:
+            self.check_totals()
         return Observations(
             self.shape, None, Csr(indptr, indices, values), len(values), self.absent, self.absent_chosen,
             self.row_labels, self.col_labels, self.totals if strips is None else None,
@@ -206,7 +241,7 @@ class Shards(Observations):
         parts = self.share.exchange([mine, *(mine[:0] for _ in self.share.strips[1:])])
         if self.share.here > 0:
             return mine[:0]
-        columns, strips = np.empty(self.stored, np.int32), self._array("row_strips")
+        columns, strips = np.empty(self.stored, np.int32), self._sides.row_strips
         for part, strips_of_part in zip(parts, self.share.strips, strict=True):
             columns[np.repeat(np.isin(strips, strips_of_part), self.row_counts_stored())] = part
         return columns
@@ -217,13 +252,13 @@ class Shards(Observations):
         return self.load().values
 
     def value_parts(self) -> Iterator[FloatArray]:
-        """Give out the stored values strip by strip, checksums looked at."""
+        """Give out the stored values strip by strip, once they are checked."""
         for b in range(self.blocks):
             yield self.strip(b).values
 
     def row_counts_stored(self) -> IntArray:
         """Count the stored entries of each row."""
-        return self._array("row_counts")
+        return self._sides.row_counts
 
     def row_counts(self) -> IntArray:
         """Count the observed entries of each row."""
@@ -231,7 +266,7 @@ class Shards(Observations):
 
     def col_counts(self) -> IntArray:
         """Count the observed entries of each column."""
-        return super().col_counts() if self.absent == "zero" else self._array("col_counts")
+        return super().col_counts() if self.absent == "zero" else self._sides.col_counts
 
     def min(self) -> float:
         """Return the smallest observed value."""
@@ -272,7 +307,7 @@ class Shards(Observations):
 
     def _strips_of(self, rows: IntArray) -> Iterator[tuple[IntArray, Strip]]:
         """Read the strips that hold the rows, but those of other processes; say which of the rows each holds."""
-        strips = self._array("row_strips")[rows]
+        strips = self._sides.row_strips[rows]
         for b in np.unique(strips).tolist():
             if self.share is None or b in self.share.own:
                 yield np.flatnonzero(strips == b), self.strip(b)
@@ -288,13 +323,14 @@ class Shards(Observations):
 
         return hashlib.sha256(json.dumps([self.manifest, self.absent], sort_keys=True).encode()).hexdigest()
 
-    def _array(self, name: str) -> NDArray[Any]:
-        if name not in self._arrays:
-            self._arrays[name] = read(self.group, name, self.manifest["arrays"][name], str(self.path))
-        return self._arrays[name]
+    @cached_property
+    def _sides(self) -> Sides:
+        """Strips and counts, read and checked once."""
+        return read_sides(self.group, self.manifest, str(self.path))
 
     @cached_property
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _found(self) -> dict[int, Totals]:
+        """Sums over the values of the strips that have been read."""
         return {}
 
     def __repr__(self) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -28,8 +29,6 @@ from ..labels import LabelArray
 from ..zarr_library import plain_array, zarr_library
 
 FORMAT, VERSION = "psgld-shards", 1
-PARTS = ("indices", "values")
-"""The arrays of a strip."""
 
 CHUNK = 1 << 22
 """Elements of a chunk of a Zarr array, at most."""
@@ -43,15 +42,25 @@ def zarr() -> Any:
     return zarr_library("shards need Zarr")
 
 
+def local_path(path: Any) -> Path | None:
+    """Return the absolute path of a folder here; None for other URLs and for Zarr stores.
+
+    Zarr takes the name of a relative folder out of its files wherever it occurs: in `s`, "s/indices/" is "indice".
+    """
+    where = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(where, str):
+        return None
+    where = where.removeprefix("file://")  # fsspec would not make folders there
+    return None if "://" in where else Path(os.path.abspath(where))
+
+
 def open_group(path: Any, mode: str) -> Any:
     """Open (mode "r") or make (mode "w-") a group."""
-    where = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if isinstance(where, str):
-        where = where.removeprefix("file://")  # fsspec would not make folders there
+    where = local_path(path) or path
     try:
         return zarr().open_group(where, mode=mode, zarr_format=3, use_consolidated=False)
     except FileNotFoundError:
-        there = isinstance(where, str) and os.path.isdir(where)
+        there = isinstance(where, Path) and where.is_dir()
         what = f"{path} is a directory without shards" if there else f"no shards at {path}"
         raise DataError(f"{what}: give a file, or what psgld shard has written") from None
     except (FileExistsError, zarr().errors.ContainsGroupError):
@@ -65,11 +74,17 @@ def open_group(path: Any, mode: str) -> Any:
 def create(group: Any, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
     """Make an array to be filled; its chunks hold one row, or part of one."""
     kind = np.dtype(np.dtype(dtype).newbyteorder("<").str)  # of C's two 64-bit integers, the usual one
+    settings = {"write_empty_chunks": True}  # a chunk that is not there is a fault, not zeros
+    return group.create_array(
+        name, shape=shape, dtype=kind, chunks=chunks_of(shape), compressors=None, config=settings
+    )
+
+
+def chunks_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of the chunks of an array."""
     length = max(shape[-1], 1)
     pieces = -(-length // CHUNK)  # of equal size: the last one is padded
-    chunks = (*(1 for _ in shape[:-1]), -(-length // pieces))
-    settings = {"write_empty_chunks": True}  # a chunk that is not there is a fault, not zeros
-    return group.create_array(name, shape=shape, dtype=kind, chunks=chunks, compressors=None, config=settings)
+    return (*(1 for _ in shape[:-1]), -(-length // pieces))
 
 
 @final
@@ -134,7 +149,7 @@ def little_endian(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def write_labels(group: Any, side: str, labels: LabelArray | None) -> dict[str, str] | None:
-    """Write the labels of a side and return their checksums."""
+    """Write the labels of a side and return their checksums; `read.py` reads them."""
     if labels is None:
         return None
     if labels.dtype.kind == "i":
@@ -146,14 +161,3 @@ def write_labels(group: Any, side: str, labels: LabelArray | None) -> dict[str, 
         "text": write(group, f"{side}_labels/text", text),
         "ends": write(group, f"{side}_labels/ends", ends),
     }
-
-
-def read_labels(group: Any, side: str, sums: dict[str, str] | None, where: str) -> LabelArray | None:
-    """Undo `write_labels`."""
-    if sums is None:
-        return None
-    arrays = {name: read(group, f"{side}_labels/{name}", sha, where) for name, sha in sums.items()}
-    if "integers" in arrays:
-        return arrays["integers"].astype(np.int64, copy=False)
-    text, ends = arrays["text"].tobytes(), arrays["ends"].tolist()
-    return np.array([text[a:b].decode() for a, b in zip([0, *ends[:-1]], ends, strict=True)], dtype=str)

@@ -8,6 +8,7 @@ of them at a time as fit.
 from __future__ import annotations
 
 import hashlib
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -28,11 +29,23 @@ from ..labels import Csr, LabelArray, canonical, check_duplicates, check_shape
 from ..partition import balanced, check_blocks
 from ..readers import Column, naming
 from .ahead import ahead
+from .manifest import PARTS
 from .read import Shards
 from .sides import Dealer, Side
 from .spool import Grouped, Spool
-from .store import FORMAT, PARTS, VERSION, StripWriter, create, little_endian, open_group, write, write_labels
+from .store import (
+    FORMAT,
+    VERSION,
+    StripWriter,
+    create,
+    little_endian,
+    local_path,
+    open_group,
+    write,
+    write_labels,
+)
 from .stream import Batch, open_stream
+from .totals import Totals
 
 _BATCH = 1 << 20
 """Entries gathered before they are grouped by strip."""
@@ -79,8 +92,8 @@ def shard(
     """
     _check(blocks, absent, duplicates, seed)
     target = open_group(path, "w-")
-    local = isinstance(path, str | PathLike) and "://" not in str(path)
-    folder = tempfile.mkdtemp(prefix="psgld-", dir=Path(str(path)).parent if local else None)
+    local = local_path(path)
+    folder = tempfile.mkdtemp(prefix="psgld-", dir=local.parent if local else None)
     try:
         with naming(Path(source)) if isinstance(source, str | PathLike) else nullcontext():
             rows, cols, batches = open_stream(source, columns, shape)
@@ -92,7 +105,7 @@ def shard(
                 spool.close()
     except BaseException:
         if local:
-            shutil.rmtree(str(path), ignore_errors=True)  # half of the shards are of no use
+            shutil.rmtree(local, ignore_errors=True)  # half of the shards are of no use
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -173,30 +186,6 @@ def _refuse_non_finite(batch: Batch) -> None:
 
 @final
 @dataclass(eq=False)
-class _Totals:
-    """Sums over the stored values: n, Σv, Σ(v - mean)², least, largest; merged batch by batch."""
-
-    n: int = 0
-    total: float = 0.0
-    deviation: float = 0.0
-    least: float = float("inf")
-    largest: float = float("-inf")
-
-    def add(self, values: Any) -> None:
-        m, total = len(values), float(values.sum(dtype=np.float64))
-        if m == 0:
-            return
-        between = (total / m - self.total / self.n) ** 2 * self.n * m / (self.n + m) if self.n else 0.0
-        self.deviation += float(values.var(dtype=np.float64)) * m + between
-        self.n, self.total = self.n + m, self.total + total
-        self.least, self.largest = (
-            min(self.least, float(values.min())),
-            max(self.largest, float(values.max())),
-        )
-
-
-@final
-@dataclass(eq=False)
 class _Sorted:
     """What the strips need to be sorted: indices, strips and places of codes, and the counts that come out."""
 
@@ -209,7 +198,7 @@ class _Sorted:
     raw_counts: NDArray[np.int64]  # of each row index, before duplicates are merged
     row_counts: NDArray[np.int64]
     col_counts: NDArray[np.int64]
-    totals: _Totals = field(default_factory=_Totals)
+    totals: Totals = field(default_factory=Totals)
 
 
 def _write(
@@ -247,6 +236,10 @@ def _write(
         )
     }
     totals = side.totals
+    if not (math.isfinite(totals.total) and math.isfinite(totals.deviation)):
+        raise DataError(
+            f"values from {totals.least} to {totals.largest} have no finite variance; rescale them"
+        )
     target.attrs["psgld"] = {
         "format": FORMAT,
         "version": VERSION,
@@ -309,7 +302,7 @@ def _sorted_windows(
             side.row_counts[ids] = np.diff(csr.indptr)
             side.col_counts += np.bincount(csr.indices, minlength=side.shape[1])
             block_entries[b] += np.bincount(side.col_strips[csr.indices], minlength=len(block_entries))
-            side.totals.add(csr.values)
+            side.totals.add(Totals.of(csr.values))
             yield b, done, csr
             done += len(csr.values)
 
