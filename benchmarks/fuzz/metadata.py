@@ -111,6 +111,10 @@ FILTERS: tuple[Any, ...] = tuple(
 )
 """Filters and compressors of version 2."""
 
+_PICKLE, _TEXT = FILTERS[:2]
+_PIPES: tuple[Any, ...] = (None, [_PICKLE], [_TEXT, _PICKLE], [_TEXT], [_PICKLE, _TEXT])
+"""Filters by which a pickle could be read."""
+
 TYPES: tuple[Any, ...] = (
     *(
         "float16",
@@ -174,8 +178,12 @@ def second_version(rng: random.Random, node: Mapping[str, Any]) -> dict[str, Any
         "int32": "<i4",
         "bool": "|b1",
     }
-    dtype = rng.choice((kinds.get(str(node.get("data_type")), "|O"), "|O", "<i8", "|u1", "|S8"))
-    filters = rng.choice(([], [FILTERS[0]], [rng.choice(FILTERS)], [FILTERS[1], FILTERS[0]], None))
+    dtype = rng.choice((kinds.get(str(node.get("data_type")), "|O"), "|O", "|O", "<i8", "|u1", "|S8"))
+    filters, compressor = rng.choice(_PIPES), rng.choice((None, _PICKLE))
+    if rng.random() < 0.4:
+        dtype, (filters, compressor) = "|O", rng.choice((([_TEXT, _PICKLE], None), ([_TEXT], _PICKLE)))
+    elif rng.random() < 0.4:
+        filters, compressor = [rng.choice(FILTERS) for _ in range(rng.randrange(3))], rng.choice(FILTERS)
     shape = node.get("shape", [3])
     return {
         "zarr_format": 2,
@@ -186,7 +194,7 @@ def second_version(rng: random.Random, node: Mapping[str, Any]) -> dict[str, Any
         "fill_value": None if dtype == "|O" else 0,
         "order": rng.choice("CF"),
         "filters": filters,
-        "compressor": rng.choice((None, None, FILTERS[0], rng.choice(FILTERS))),
+        "compressor": compressor,
         "dimension_separator": rng.choice("./"),
         "attributes": {},
     }
@@ -237,9 +245,10 @@ def odd_node(rng: random.Random, node: Mapping[str, Any]) -> Any:
 
 def odd_metadata(rng: random.Random, tree: Tree, pickled: bytes) -> dict[str, bytes | None]:
     """Return files of a store or shards whose metadata are others: of a node, of the folder about it, or of both."""
-    array = rng.choice(tree.arrays)
-    node = tree.nodes[array]
     second = rng.random() < 0.35
+    texts = [name for name in tree.arrays if tree.nodes[name]["data_type"] in ("string", "uint8")]
+    array = rng.choice(texts if second and texts and rng.random() < 0.4 else tree.arrays)
+    node = tree.nodes[array]
     new = second_version(rng, node) if second else odd_node(rng, node)
     changes: dict[str, bytes | None] = {}
     root = tree.root
@@ -270,7 +279,6 @@ def _pickles(rng: random.Random, tree: Tree, array: str, pickled: bytes) -> dict
     """Put a pickle where a chunk of the array would be looked for, by the rules of either version."""
     dims = len(tree.nodes[array].get("shape", [1]))
     names = [f"{array}/{separator.join('0' * dims)}" for separator in "./"]
-    if rng.random() < 0.5:
+    if rng.random() < 0.2:
         names += tree.chunks(array)
-    # A count in front of it is what a chunk of text begins with.
     return {name: pickled for name in names}

@@ -71,7 +71,7 @@ def checkpoint(rng: random.Random, tree: Tree, have: Originals) -> dict[str, byt
 def resumed(run: Run, draws: int) -> None:
     """Go on with a store: draws, or an error of psgld's."""
     try:
-        run.resume(draws).predict([0] if run.tree.root["attributes"]["psgld"]["labels"] == [] else ["a"])
+        run.resume(draws).predict()
     except psgld.PsgldError as error:
         one_line(str(error))
 

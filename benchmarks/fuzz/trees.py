@@ -113,11 +113,12 @@ def runs(folder: Path) -> list[Run]:
         row_labels=list("abcd"),
         col_labels=[4, 7, 9],
     )
+    named = psgld.Observations.from_dense(rng.normal(size=(4, 5)), None, list("vwxyz"))
     sorts: list[tuple[Any, psgld.FactorModel, dict[str, Any]]] = [
         (rng.poisson(4.0, (5, 4)), psgld.FactorModel(2, "poisson"), {"track": ([0], [1])}),
         (ratings, psgld.FactorModel(1, "gaussian", bias=True), {}),
         (
-            rng.normal(size=(4, 5)),
+            named,
             psgld.FactorModel(1, "gaussian", psgld.NormalWishart()),
             {"store_dtype": "float16"},
         ),
