@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ class Tree:
         self.folder = folder
         paths = [path for path in sorted(folder.rglob("*")) if path.name != "lock"]
         self.files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths if p.is_file()}
-        self._folders = {path for path in paths if path.is_dir()}
+        self._folders = {p.relative_to(folder).as_posix() for p in paths if p.is_dir()}
 
     @cached_property
     def nodes(self) -> dict[str, Any]:
@@ -74,17 +75,28 @@ class Tree:
 
     def restore(self) -> None:
         """Make the folder what it was, whoever has changed what."""
-        for path in list(self.folder.rglob("*")):
-            if path.is_dir() and not path.is_symlink():
-                if path not in self._folders:
-                    shutil.rmtree(path, ignore_errors=True)
-            elif path.relative_to(self.folder).as_posix() not in self.files:
-                path.unlink(missing_ok=True)
-        for name, content in self.files.items():
-            file = self.folder / name
-            if not file.is_file() or file.read_bytes() != content:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(content)
+        there = set()
+        for folder, folders, names in os.walk(self.folder):
+            within = os.path.relpath(folder, self.folder)
+            for name in list(folders):
+                if os.path.normpath(os.path.join(within, name)) not in self._folders:
+                    shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+                    folders.remove(name)
+            for name in names:
+                path, file = os.path.normpath(os.path.join(within, name)), os.path.join(folder, name)
+                if path not in self.files:
+                    os.unlink(file)
+                elif _is(file, self.files[path]):
+                    there.add(path)
+        for path in self.files.keys() - there:
+            file = self.folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(self.files[path])
+
+
+def _is(file: str, content: bytes) -> bool:
+    with open(file, "rb") as opened:
+        return opened.read() == content
 
 
 @dataclass(frozen=True)
