@@ -67,7 +67,8 @@ def guarded(work: Callable[[], None]) -> str | None:
     except MemoryError:
         return None
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        last = next((frame for frame in reversed(frames) if frame.filename != __file__), frames[-1])
         return f"{type(error).__name__}: {str(error)[:400]} ({Path(last.filename).name}:{last.lineno})"
     return None
 
