@@ -140,11 +140,11 @@ TYPES: tuple[Any, ...] = (
 
 def _shape(rng: random.Random, shape: Any) -> Any:
     """Return another shape: sizes by one off, huge, of another type; a dimension more or less."""
-    sizes = list(shape)
+    sizes = list(shape) if isinstance(shape, list) else []
     match rng.randrange(5):
         case 0 if sizes:
             at = rng.randrange(len(sizes))
-            sizes[at] += rng.choice((-1, 1))
+            sizes[at] = sizes[at] + rng.choice((-1, 1)) if isinstance(sizes[at], int) else 0
         case 1:
             sizes.append(rng.choice(_HUGE))
         case 2:
