@@ -29,7 +29,7 @@ TARGETS = {"posterior": 25, "store": 10, "text": 25, "Parquet": 10, "Matrix Mark
 
 def case(target: str, have: Any) -> Case:
     """Return the first inputs of a target and what tries one."""
-    from . import fuzzing
+    from .fuzz import tables
 
     suffixes = {"text": ".csv", "Parquet": ".parquet", "Matrix Market": ".mtx"}
     if target == "posterior":
@@ -41,15 +41,15 @@ def case(target: str, have: Any) -> Case:
     if target == "command line":
         return [b"\0".join(words) for words in _lines(have)], lambda data: _command(have, data)
     suffix = suffixes[target]
-    return [have.tables[suffix]], lambda data: fuzzing._read(have, suffix, data)
+    return [have.tables[suffix]], lambda data: tables.read(have, suffix, data)
 
 
 def _posterior(have: Any, data: bytes) -> None:
-    from . import fuzzing
+    from .fuzz import posteriors
 
     path = have.work / "bad.npz"
     path.write_bytes(data)
-    fuzzing.use(path)
+    posteriors.use(path)
 
 
 def _store_files(have: Any) -> list[tuple[Path, Path]]:
@@ -58,14 +58,14 @@ def _store_files(have: Any) -> list[tuple[Path, Path]]:
 
 def _store(have: Any, data: bytes) -> None:
     """The first byte names the file of a store that the others take the place of."""
-    from . import fuzzing
+    from .fuzz import posteriors
 
     files = _store_files(have)
     store, file = files[data[0] % len(files)] if data else files[0]
     whole = file.read_bytes()
     try:
         file.write_bytes(data[1:])
-        fuzzing.use(store)
+        posteriors.use(store)
     finally:
         file.write_bytes(whole)
 
@@ -74,21 +74,21 @@ def _lines(have: Any) -> list[list[bytes]]:
     """Return a good command line or two of every command, as words."""
     import random
 
-    from . import fuzzing
+    from .fuzz import commands
 
     rng = random.Random("command lines")
-    return [[os.fsencode(w) for w in fuzzing.arguments(rng, have)] for _ in range(200)]
+    return [[os.fsencode(w) for w in commands.arguments(rng, have)] for _ in range(200)]
 
 
 def _command(have: Any, data: bytes) -> None:
-    from . import fuzzing
+    from .fuzz import commands
 
     argv = [word.decode("utf-8", "replace") for word in data.split(b"\0")[:20]]
     if argv and argv[0] in ("demo", "doctor", "fit", "plan", "shard", "evaluate"):
         # These may be asked for hours of work, or to write anywhere: only as far as the parser and the files go.
         argv.append("--nonsense")
     argv = [w for w in argv if not w.startswith(("-o", "--o", "/")) or w.startswith(str(have.work.parent))]
-    fuzzing.run_command(argv)
+    commands.run_command(argv)
 
 
 def work_through(target: str, inputs: int) -> None:
@@ -102,9 +102,10 @@ def work_through(target: str, inputs: int) -> None:
         import psgld.storage  # noqa: F401
 
         from . import fuzzing
+        from .fuzz import originals, trying
 
     folder = Path(tempfile.mkdtemp(dir=fuzzing.SCRATCH))
-    have = fuzzing.Originals(folder / "fuzz")
+    have = originals.Originals(folder / "fuzz")
     seeds, attempt = case(target, have)
     corpus = folder / "corpus"
     corpus.mkdir()
@@ -115,7 +116,7 @@ def work_through(target: str, inputs: int) -> None:
     def one(data: bytes) -> None:
         nonlocal tried
         tried += 1
-        wrong = fuzzing.guarded(lambda: attempt(data))
+        wrong = trying.guarded(lambda: attempt(data))
         if wrong and wrong not in known:
             known.add(wrong)
             print(json.dumps({"wrong": data.hex()[:4000], "what": wrong}), file=out, flush=True)

@@ -15,21 +15,31 @@ from hypothesis import strategies as st
 import psgld
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks import fuzzing
+from benchmarks.fuzz import commands, trying
+from benchmarks.fuzz.originals import MARKER, Originals
+from benchmarks.fuzz.tables import read
 
-INPUTS = {"store": 40, "command line": 150, "Parquet": 200}
+INPUTS = {
+    "store": 40,
+    "store, right checksums": 60,
+    "store, checkpoints": 40,
+    "shards, right checksums": 60,
+    "shards, blocks": 25,
+    "command line": 150,
+    "Parquet": 200,
+}
 
 
 @pytest.fixture(scope="module")
 def have(tmp_path_factory):
-    return fuzzing.Originals(tmp_path_factory.mktemp("fuzz") / "files")
+    return Originals(tmp_path_factory.mktemp("fuzz") / "files")
 
 
-@pytest.mark.parametrize("target", fuzzing.TARGETS)
+@pytest.mark.parametrize("target", trying.TARGETS)
 def test_bad_input(target, have):
     """Inputs that are the same in every run, known by their numbers."""
     for number in range(INPUTS.get(target, 300)):
-        assert fuzzing.attempt(target, number, have) is None, (target, number)
+        assert trying.attempt(target, number, have) is None, (target, number)
         for left in have.work.glob("*"):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
 
@@ -44,7 +54,7 @@ def test_bad_input(target, have):
 def test_any_bytes_as_a_table(content, suffix, have):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fuzzing._read(have, suffix, content)
+        read(have, suffix, content)
 
 
 @settings(max_examples=200, deadline=None)
@@ -59,7 +69,7 @@ def test_tables_of_any_labels(table, delimiter, have):
     text = "\n".join(delimiter.join((r, c, repr(v))) for r, c, v in table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fuzzing._read(have, ".csv", text.encode())
+        read(have, ".csv", text.encode())
 
 
 @settings(max_examples=200, deadline=None)
@@ -98,7 +108,7 @@ def capsys_of_all(tmp_path_factory):
 
 
 def test_a_finding_is_found(have, monkeypatch):
-    """The oracle itself: other exceptions, several lines and slow answers are findings."""
+    """The oracle itself: other exceptions, several lines, pickles and slow answers are findings."""
 
     def fail(error):
         def raising(*_, **__):
@@ -107,13 +117,17 @@ def test_a_finding_is_found(have, monkeypatch):
         return raising
 
     monkeypatch.setattr(psgld, "load", fail(KeyError("x")))
-    assert "KeyError" in fuzzing.attempt("posterior, bytes", 0, have)
+    assert "KeyError" in trying.attempt("posterior, bytes", 0, have)
     monkeypatch.setattr(psgld, "load", fail(psgld.DataError("two\nlines")))
-    assert "characters" in fuzzing.attempt("posterior, bytes", 0, have)
+    assert "characters" in trying.attempt("posterior, bytes", 0, have)
     monkeypatch.setattr(psgld, "load", fail(psgld.DataError("one line")))
-    assert fuzzing.attempt("posterior, bytes", 0, have) is None
-    monkeypatch.setattr(fuzzing, "main", lambda argv: print("Traceback", file=sys.stderr) or 0)
-    assert "Traceback" in fuzzing.attempt("command line", 0, have)
-    monkeypatch.setattr(fuzzing, "PATIENCE", 1)
+    assert trying.attempt("posterior, bytes", 0, have) is None
+    monkeypatch.setattr(commands, "main", lambda argv: print("Traceback", file=sys.stderr) or 0)
+    assert "Traceback" in trying.attempt("command line", 0, have)
+    monkeypatch.setattr(psgld, "load", lambda _: (have.work / MARKER).touch())
+    assert trying.attempt("posterior, bytes", 0, have) == "a pickle was read"
+    monkeypatch.setattr(psgld, "load", fail(MemoryError()))
+    assert trying.attempt("posterior, bytes", 0, have) is None
+    monkeypatch.setattr(trying, "PATIENCE", 1)
     monkeypatch.setattr(psgld, "load", lambda _: np.linalg.norm([__import__("time").sleep(1.2) or 0]))
-    assert "no answer after 1 s" in fuzzing.attempt("posterior, bytes", 0, have)
+    assert "no answer after 1 s" in trying.attempt("posterior, bytes", 0, have)
