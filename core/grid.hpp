@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "checks.hpp"
 #include "kernels.hpp"
 #include "mapped.hpp"
 
@@ -57,6 +59,7 @@ class Aligned {
 template <class T>
 struct Side {
   static constexpr uint32_t kElsewhere = ~uint32_t{0};
+  static constexpr size_t kMostStrips = 1 << 16;
 
   std::vector<int> rows, first;        // of each strip: its length, the position of its first row
   std::vector<uint32_t> strip, local;  // of each original index; kElsewhere if it is in no strip here
@@ -64,10 +67,17 @@ struct Side {
   Aligned<T> counts;                   // observed entries at each position
   size_t positions = 0;
 
+  // Of all `size` rows, or of those that `order` names: each once.
   Side(std::span<const int64_t> order, std::span<const int64_t> bounds, size_t size)
       : strip(size, kElsewhere), local(size, kElsewhere) {
+    require(bounds.size() > 1 && bounds.size() <= kMostStrips, "1 to 65535 strips");
+    require_bounds(bounds, bounds.size() - 1, order.size(), "the bounds of the strips");
+    require_indices(order, size, "row of a strip");
+    // Places are ints, with the padding of each strip.
+    require(size + kRowTile * bounds.size() <= std::numeric_limits<int>::max(), "too many rows");
     for (size_t b = 0; b + 1 < bounds.size(); ++b) {
       const int n = static_cast<int>(bounds[b + 1] - bounds[b]);
+      require(n > 0, "a strip without rows");
       rows.push_back(n);
       first.push_back(static_cast<int>(positions));
       positions += (n + kRowTile - 1) / kRowTile * kRowTile;
@@ -77,12 +87,14 @@ struct Side {
     for (size_t b = 0; b < rows.size(); ++b)
       for (int r = 0; r < rows[b]; ++r) {
         const auto id = static_cast<uint32_t>(order[bounds[b] + r]);
+        require(strip[id] == kElsewhere, "a row in two strips");
         strip[id] = static_cast<uint32_t>(b);
         local[id] = static_cast<uint32_t>(r);
         ids[first[b] + r] = id;
       }
   }
-  size_t size() const { return strip.size(); }  // of V
+  size_t size() const { return strip.size(); }                                        // of V
+  bool whole() const { return std::ranges::find(strip, kElsewhere) == strip.end(); }  // all of V
   bool here(size_t id) const { return strip[id] != kElsewhere; }
   size_t position(size_t id) const { return first[strip[id]] + local[id]; }
 };
@@ -121,6 +133,7 @@ class Grid {
   Grid(const Rows<Value>& rows, bool swapped, bool zeros, double shift, int first_strip, Side<T>&& outer_side,
        Side<T>&& inner_side)
       : Grid(swapped, first_strip, std::move(outer_side), std::move(inner_side)) {
+    require_rows(rows.start, rows.index, row_side().size(), column_side().size());
     start_ = Aligned<uint32_t>((outer.positions + strips) * parts);
     std::vector<Target> targets(blocks.size());
     size_t at = 0;
@@ -168,6 +181,10 @@ class Grid {
        std::span<const double> outer_counts, std::span<const double> inner_counts, bool swapped,
        Side<T>&& outer_side, Side<T>&& inner_side)
       : Grid(swapped, 0, std::move(outer_side), std::move(inner_side)) {
+    require(strips == parts && entries.size() == blocks.size(), "all blocks, and how many entries each has");
+    for (int64_t n : entries) require_between(n, 0, kMostEntries, "the entries of a block");
+    require(outer_counts.size() == outer.size() && inner_counts.size() == inner.size() && outer.whole(),
+            "one count a row");
     for (size_t i = 0; i < outer.size(); ++i)
       outer.counts[outer.position(i)] = static_cast<T>(outer_counts[i]);
     for (size_t j = 0; j < inner.size(); ++j)
@@ -205,12 +222,21 @@ class Grid {
         to.tile_row = reinterpret_cast<uint8_t*>(from + padded(index_bytes * n));
         set_block(b, c, to, n);
       }
-    if (!create) cut_chunks();
+    if (create) return;
+    check_blocks();
+    targets_.clear();
+    cut_chunks();
   }
 
   // All rows of one row strip of V. Returns whether they are as many as was said.
   template <class Value>
   bool fill(const Rows<Value>& rows, int strip, double shift) {
+    require(!targets_.empty(), "blocks that are not being written");
+    require_between(strip, 0, parts - 1, "strip");
+    require_rows(rows.start, rows.index, rows.ids.size(), column_side().size());
+    require_indices(rows.ids, row_side().size(), "row");
+    for (int64_t id : rows.ids)
+      require(row_side().strip[id] == static_cast<uint32_t>(strip), "a row of another strip");
     count<false>(rows, targets_);
     for (int s = 0; s < parts; ++s) {
       const int k = swapped ? s * parts + strip : strip * parts + s;
@@ -224,6 +250,8 @@ class Grid {
     return true;
   }
   void finish() {
+    require(!targets_.empty(), "blocks that are not being written");
+    targets_.clear();
     file_.sync();
     cut_chunks();
   }
@@ -236,9 +264,11 @@ class Grid {
 
   // A dense V, row-major, NaN = unobserved.
   template <class Value>
-  Grid(const Value* v, bool swapped, double shift, int first_strip, Side<T>&& outer_side,
-       Side<T>&& inner_side)
+  Grid(const Value* v, size_t rows, size_t columns, bool swapped, double shift, int first_strip,
+       Side<T>&& outer_side, Side<T>&& inner_side)
       : Grid(swapped, first_strip, std::move(outer_side), std::move(inner_side)) {
+    require(rows == row_side().size() && columns == column_side().size(),
+            "one strip for every row and column");
     auto padded = [](int n) { return static_cast<size_t>((n + kRowTile - 1) / kRowTile * kRowTile); };
     value_ = Aligned<T>(outer.positions * inner.positions, std::numeric_limits<T>::quiet_NaN());
     T* at = value_.data();
@@ -269,6 +299,14 @@ class Grid {
   }
   const Block<T>& block(int outer_strip, int part) const {
     return blocks[outer_strip * parts + inner_strip(outer_strip, part)];
+  }
+
+  // What a chunk of a part can draw from: its entries, or its cells.
+  int64_t chunk_entries(int part, size_t number, bool cells) const {
+    const Chunk& chunk = chunks[part][number];
+    const Block<T>& k = block(chunk.outer_strip, part);
+    if (k.dense || cells) return static_cast<int64_t>(chunk.last - chunk.first) * k.columns;
+    return static_cast<int64_t>(k.start[chunk.last]) - k.start[chunk.first];
   }
 
   // The most chunks of a part.
@@ -334,7 +372,32 @@ class Grid {
         swapped(swapped),
         outer(std::move(outer_side)),
         inner(std::move(inner_side)),
-        blocks(static_cast<size_t>(strips) * parts) {}
+        blocks(static_cast<size_t>(strips) * parts) {
+    require_between(first_strip, 0, parts - strips, "the first strip");
+    require(inner.whole(), "every row of the inner side is in a strip");
+  }
+
+  static constexpr int64_t kMostEntries = std::numeric_limits<uint32_t>::max();  // of a block
+
+  const Side<T>& row_side() const { return swapped ? inner : outer; }
+  const Side<T>& column_side() const { return swapped ? outer : inner; }
+
+  // Blocks from a file: whatever is in it, no kernel reads or writes beyond its arrays.
+  void check_blocks() const {
+    for (const Block<T>& k : blocks) {
+      const std::span start(k.start, static_cast<size_t>(k.rows) + 1);
+      const auto n = static_cast<size_t>(k.entries);
+      bool ok = start.front() == 0 && start.back() == n && std::ranges::is_sorted(start);
+      auto below = [n](const auto* array, uint32_t limit) {
+        uint32_t most = 0;
+        for (size_t q = 0; q < n; ++q) most = std::max(most, static_cast<uint32_t>(array[q]));
+        return n == 0 || most < limit;
+      };
+      ok = ok && below(k.tile_row, kPanelRows) &&
+           (k.index16 ? below(k.index16, k.columns) : below(k.index32, k.columns));
+      if (!ok) throw std::runtime_error("the file does not hold blocks of these data");
+    }
+  }
 
   // Local indices of the inner side fit 16 bits.
   bool narrow() const { return *std::max_element(inner.rows.begin(), inner.rows.end()) <= 65536; }
@@ -377,9 +440,10 @@ class Grid {
   }
 
   static uint32_t counts_to_starts(uint32_t* start, int rows) {
-    uint32_t sum = 0;
-    for (int r = 0; r <= rows; ++r) sum += std::exchange(start[r], sum);
-    return sum;
+    uint64_t sum = 0;
+    for (int r = 0; r <= rows; ++r) sum += std::exchange(start[r], static_cast<uint32_t>(sum));
+    require(sum <= kMostEntries, "a block of more than 2^32 - 1 entries; cut the matrix into more blocks");
+    return static_cast<uint32_t>(sum);
   }
 
   // While entries are placed, a start is moved on to the end of its row, which is the start of the next.
