@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -93,9 +94,13 @@ class Pool {
  public:
   // Where the system has no room for all of them, none is left behind, and the error says so.
   explicit Pool(int threads) : size_(threads), done_(threads) {
+    if (threads < 2) return;
     try {
+      auto cushion = std::make_unique_for_overwrite<std::byte[]>(kCushion);
       workers_.reserve(threads - 1);
       for (int id = 1; id < threads; ++id) workers_.emplace_back([this, id] { work(id); });
+      cushion.reset();
+      run([](int) { first_exception(); });
     } catch (...) {
       end();
       throw;
@@ -122,6 +127,17 @@ class Pool {
   }
 
  private:
+  // The memory in which the runtime keeps track of exceptions is given to a thread when it first throws. If
+  // there is none, the process ends (glibc exits), whatever would have caught it: so every thread throws once
+  // at once, while there is a little memory that was put aside.
+  static constexpr size_t kCushion = size_t{1} << 21;
+  static void first_exception() {
+    try {
+      throw 0;
+    } catch (int) {
+    }
+  }
+
   void work(int id) {
     for (uint32_t seen = 0;;) {
       wait_while(ticket_, seen, 200);  // long enough for a draw to be recorded in between
