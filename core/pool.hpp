@@ -2,6 +2,8 @@
 // (A pure spin barrier loses a factor of ten as soon as another process wants the core.)
 #pragma once
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -9,6 +11,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -88,6 +91,23 @@ class Failure {
   std::mutex mutex_;
 };
 
+// Address space that nobody else gets. (What malloc has, it may keep to itself.)
+class Mapping {
+ public:
+  explicit Mapping(size_t bytes)
+      : data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
+        bytes_(bytes) {
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { munmap(data_, bytes_); }
+
+ private:
+  void* data_;
+  size_t bytes_;
+};
+
 constexpr int kMostThreads = 4096;
 
 class Pool {
@@ -96,7 +116,7 @@ class Pool {
   explicit Pool(int threads) : size_(threads), done_(threads) {
     if (threads < 2) return;
     try {
-      auto cushion = std::make_unique_for_overwrite<std::byte[]>(kCushion);
+      auto cushion = std::make_unique<Mapping>((size_t{1} << 20) + (size_t{1} << 16) * threads);
       workers_.reserve(threads - 1);
       for (int id = 1; id < threads; ++id) workers_.emplace_back([this, id] { work(id); });
       cushion.reset();
@@ -128,9 +148,8 @@ class Pool {
 
  private:
   // The memory in which the runtime keeps track of exceptions is given to a thread when it first throws. If
-  // there is none, the process ends (glibc exits), whatever would have caught it: so every thread throws once
-  // at once, while there is a little memory that was put aside.
-  static constexpr size_t kCushion = size_t{1} << 21;
+  // there is none, the process ends (glibc exits), whatever would have caught it. So all threads throw once
+  // at the start, when a little memory that was put aside is free again.
   static void first_exception() {
     try {
       throw 0;
