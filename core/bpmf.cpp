@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "grid.hpp"
+#include "aligned.hpp"
 
 namespace psgld {
 

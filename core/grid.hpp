@@ -5,99 +5,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
-#include <memory>
-#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
+#include "aligned.hpp"
 #include "checks.hpp"
 #include "kernels.hpp"
 #include "mapped.hpp"
+#include "side.hpp"
 
 namespace psgld {
-
-struct FreeDeleter {
-  void operator()(void* p) const { std::free(p); }
-};
-
-// An array aligned for any vector, with a vector's worth of readable slack behind it.
-template <class T>
-class Aligned {
- public:
-  Aligned() = default;
-  explicit Aligned(size_t n, T fill = T{}) : size_(n) {
-    // Large arrays on huge pages: the inner factor is hit at random, and small pages would overflow the TLB.
-    constexpr size_t huge = size_t{1} << 21;
-    const size_t bytes = n * sizeof(T) + 512, align = bytes >= huge ? huge : 64;
-    data_.reset(static_cast<T*>(std::aligned_alloc(align, (bytes + align - 1) / align * align)));
-    if (!data_) throw std::bad_alloc();
-#if defined(__linux__)
-    if (align == huge) madvise(data_.get(), bytes, MADV_HUGEPAGE);
-#endif
-    std::fill_n(data_.get(), n + 256 / sizeof(T), fill);
-  }
-  T* data() const { return data_.get(); }
-  size_t size() const { return size_; }
-  T& operator[](size_t i) const { return data_.get()[i]; }
-
- private:
-  std::unique_ptr<T, FreeDeleter> data_;
-  size_t size_ = 0;
-};
-
-// One side of the grid: the rows of one factor, strip after strip, each padded to whole tiles. It may hold
-// fewer rows than V has.
-template <class T>
-struct Side {
-  static constexpr uint32_t kElsewhere = ~uint32_t{0};
-  static constexpr size_t kMostStrips = 1 << 16;
-
-  std::vector<int> rows, first;        // of each strip: its length, the position of its first row
-  std::vector<uint32_t> strip, local;  // of each original index; kElsewhere if it is in no strip here
-  Aligned<uint32_t> ids;               // original index at each position
-  Aligned<T> counts;                   // observed entries at each position
-  size_t positions = 0;
-
-  // Of all `size` rows, or of those that `order` names: each once.
-  Side(std::span<const int64_t> order, std::span<const int64_t> bounds, size_t size)
-      : strip(size, kElsewhere), local(size, kElsewhere) {
-    require(bounds.size() > 1 && bounds.size() <= kMostStrips, "1 to 65535 strips");
-    require_bounds(bounds, bounds.size() - 1, order.size(), "the bounds of the strips");
-    require_indices(order, size, "row of a strip");
-    // Places are ints, with the padding of each strip.
-    require(size + kRowTile * bounds.size() <= std::numeric_limits<int>::max(), "too many rows");
-    for (size_t b = 0; b + 1 < bounds.size(); ++b) {
-      const int n = static_cast<int>(bounds[b + 1] - bounds[b]);
-      require(n > 0, "a strip without rows");
-      rows.push_back(n);
-      first.push_back(static_cast<int>(positions));
-      positions += (n + kRowTile - 1) / kRowTile * kRowTile;
-    }
-    ids = Aligned<uint32_t>(positions);
-    counts = Aligned<T>(positions);
-    for (size_t b = 0; b < rows.size(); ++b)
-      for (int r = 0; r < rows[b]; ++r) {
-        const auto id = static_cast<uint32_t>(order[bounds[b] + r]);
-        require(strip[id] == kElsewhere, "a row in two strips");
-        strip[id] = static_cast<uint32_t>(b);
-        local[id] = static_cast<uint32_t>(r);
-        ids[first[b] + r] = id;
-      }
-  }
-  size_t size() const { return strip.size(); }                                        // of V
-  bool whole() const { return std::ranges::find(strip, kElsewhere) == strip.end(); }  // all of V
-  bool here(size_t id) const { return strip[id] != kElsewhere; }
-  size_t position(size_t id) const { return first[strip[id]] + local[id]; }
-};
 
 // A run of rows of a block, the unit of work of a thread. It depends on the data alone, never on the number
 // of threads.
