@@ -11,7 +11,7 @@ WORKERS ?= 2
 # Bytecode is compiled when it is imported: of what the tests need that is a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint format bench bench-data bench-largest torture fuzz fuzz-guided docs sanitize clean
+.PHONY: demo test lint format bench bench-data bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -62,20 +62,32 @@ docs: .stamp-docs
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "docs: site/index.html"
 
-# The core's tests under the address and undefined-behaviour sanitizers, in an environment of their own: the one in
-# $(VENV) would bring the installed core in again.
+# The core's tests under the sanitizers, in an environment of their own: the one in $(VENV) would bring the installed
+# core in again. First addresses and undefined behaviour, then data races: that sanitizer needs addresses that are not
+# randomised (setarch -R). Its reports are errors, and none is suppressed.
 SANITIZE := build/sanitize
-sanitize:
+SANITIZED := $(SANITIZE)/venv/bin/python -m pytest -p no:cacheprovider
+THREADED := $(addprefix tests/test_,threads.py marks.py subsample.py gibbs.py bpmf.py fold_in.py predict.py screen.py core_checks.py)
+preloaded = env LD_PRELOAD="$$($(CXX) -print-file-name=lib$(1).so) $$($(CXX) -print-file-name=libstdc++.so)" OPENBLAS_NUM_THREADS=1 PYTHONPATH=$(SANITIZE)/$(2)/package
+
+sanitize: sanitize-address sanitize-thread
+
+sanitize-address: $(SANITIZE)/address.built
+	$(call preloaded,asan,address) ASAN_OPTIONS=detect_leaks=0 $(SANITIZED) $(THREADED) tests/test_kernels.py tests/test_reference.py tests/test_data.py
+
+sanitize-thread: $(SANITIZE)/thread.built
+	setarch -R $(call preloaded,tsan,thread) TSAN_OPTIONS=halt_on_error=1 $(SANITIZED) $(THREADED)
+
+$(SANITIZE)/%.built: $(SOURCES) $(shell find src/psgld -name '*.py')
 	$(PYTHON) -m venv $(SANITIZE)/venv
 	$(SANITIZE)/venv/bin/python -m pip install --quiet --disable-pip-version-check nanobind cmake ninja numpy scipy tqdm pytest hypothesis "zarr>=3" arviz-stats
-	$(SANITIZE)/venv/bin/cmake -S . -B $(SANITIZE)/core -G Ninja -DPSGLD_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	$(SANITIZE)/venv/bin/cmake -S . -B $(SANITIZE)/$*/core -G Ninja -DPSGLD_SANITIZE=$* -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(SANITIZE)/venv/bin/ninja -DPython_EXECUTABLE=$(CURDIR)/$(SANITIZE)/venv/bin/python \
 	  -Dnanobind_DIR=$$($(SANITIZE)/venv/bin/python -m nanobind --cmake_dir)
-	$(SANITIZE)/venv/bin/cmake --build $(SANITIZE)/core
-	rm -rf $(SANITIZE)/package && mkdir $(SANITIZE)/package && cp -r src/psgld $(SANITIZE)/package/ && cp $(SANITIZE)/core/_core*.so $(SANITIZE)/package/psgld/
-	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
-	  PYTHONPATH=$(SANITIZE)/package $(SANITIZE)/venv/bin/python -m pytest -p no:cacheprovider \
-	  $(addprefix tests/test_,kernels.py reference.py data.py threads.py marks.py subsample.py gibbs.py bpmf.py fold_in.py predict.py screen.py)
+	$(SANITIZE)/venv/bin/cmake --build $(SANITIZE)/$*/core
+	rm -rf $(SANITIZE)/$*/package && mkdir $(SANITIZE)/$*/package
+	cp -r src/psgld $(SANITIZE)/$*/package/ && cp $(SANITIZE)/$*/core/_core*.so $(SANITIZE)/$*/package/psgld/
+	touch $@
 
 clean:
 	rm -rf $(VENV) .stamp-* build out site

@@ -1,7 +1,5 @@
 // Python bindings of csr.hpp, inspect.hpp, label_index.hpp, spool.hpp and text.hpp: exactly typed arrays in,
 // arrays owned by NumPy out, no guessing.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/string_view.h>
 
@@ -10,6 +8,8 @@
 #include <memory>
 #include <span>
 
+#include "arrays.hpp"
+#include "checks.hpp"
 #include "csr.hpp"
 #include "inspect.hpp"
 #include "label_index.hpp"
@@ -19,41 +19,23 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
+using psgld::In, psgld::Out, psgld::span, psgld::require, psgld::require_between;
+
 namespace {
 
 template <class T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::span<const T> view(const In<T>& array) {
-  return {array.data(), array.shape(0)};
-}
-
-template <class T>
-std::span<T> view(const InOut<T>& array) {
-  return {array.data(), array.shape(0)};
-}
-
-// Hands a buffer to NumPy, which frees it with the last array that refers to it.
-template <class T>
-nb::ndarray<nb::numpy, T, nb::ndim<1>> give(std::unique_ptr<T[]> buffer, std::int64_t size) {
-  T* const data = buffer.get();
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  buffer.release();
-  return {data, {static_cast<std::size_t>(size)}, owner};
+auto give(std::unique_ptr<T[]> buffer, std::int64_t size) {
+  return psgld::give<T, nb::ndim<1>>(std::move(buffer), {static_cast<std::size_t>(size)});
 }
 
 template <class Index, class Value>
 nb::tuple canonical_csr(const In<Index>& rows, const In<Index>& cols, const In<Value>& values,
                         std::int64_t n_rows, std::int64_t n_cols, int duplicates) {
-  if (duplicates < 0 || duplicates > 3) throw nb::value_error("duplicates must be 0, 1, 2 or 3");
+  require_between(duplicates, 0, 3, "duplicates");
   psgld::Csr<Value> csr;
   {
     nb::gil_scoped_release release;
-    csr = psgld::canonical_csr(view(rows), view(cols), view(values), n_rows, n_cols,
+    csr = psgld::canonical_csr(span(rows), span(cols), span(values), n_rows, n_cols,
                                static_cast<psgld::Duplicates>(duplicates));
   }
   return nb::make_tuple(give(std::move(csr.indptr), n_rows + 1), give(std::move(csr.indices), csr.size),
@@ -66,7 +48,7 @@ nb::tuple find_non_finite(const In<Value>& values) {
   psgld::NonFinite found;
   {
     nb::gil_scoped_release release;
-    found = psgld::find_non_finite(view(values));
+    found = psgld::find_non_finite(span(values));
   }
   return nb::make_tuple(found.count, found.first);
 }
@@ -106,7 +88,7 @@ auto encode(psgld::LabelIndex& index, const In<std::int64_t>& labels) {
   auto codes = std::make_unique_for_overwrite<std::int32_t[]>(labels.shape(0));
   {
     nb::gil_scoped_release release;
-    index.encode(view(labels), codes.get());
+    index.encode(span(labels), codes.get());
   }
   return give(std::move(codes), static_cast<std::int64_t>(labels.shape(0)));
 }
@@ -121,13 +103,14 @@ auto known_labels(const psgld::LabelIndex& index) {
 template <class Value>
 nb::tuple group_entries(const In<std::uint16_t>& strips, const In<std::int32_t>& rows,
                         const In<std::int32_t>& cols, const In<Value>& values, int blocks,
-                        const InOut<std::int64_t>& row_counts, const InOut<std::int64_t>& col_counts) {
+                        const Out<std::int64_t>& row_counts, const Out<std::int64_t>& col_counts) {
+  require_between(blocks, 0, 1 << 16, "blocks");
   psgld::Grouped grouped;
   auto bounds = std::make_unique_for_overwrite<std::int64_t[]>(blocks + std::size_t{1});
   {
     nb::gil_scoped_release release;
-    grouped = psgld::group_entries(view(strips), view(rows), view(cols), view(values), blocks,
-                                   view(row_counts), view(col_counts));
+    grouped = psgld::group_entries(span(strips), span(rows), span(cols), span(values), blocks,
+                                   span(row_counts), span(col_counts));
   }
   std::copy(grouped.bounds.begin(), grouped.bounds.end(), bounds.get());
   auto* const records = reinterpret_cast<std::uint8_t*>(grouped.records.release());
@@ -138,18 +121,18 @@ nb::tuple group_entries(const In<std::uint16_t>& strips, const In<std::int32_t>&
 template <class Value>
 std::size_t place_entries(const In<std::uint8_t>& records, bool single, const In<std::int32_t>& place,
                           const In<std::int32_t>& index, std::int32_t first, std::int32_t last,
-                          const InOut<std::int32_t>& rows, const InOut<std::int32_t>& cols,
-                          const InOut<Value>& values, std::size_t done) {
+                          const Out<std::int32_t>& rows, const Out<std::int32_t>& cols,
+                          const Out<Value>& values, std::size_t done) {
   nb::gil_scoped_release release;
   const auto put = single ? &psgld::place_entries<float, Value> : &psgld::place_entries<double, Value>;
-  return put(std::as_bytes(view(records)), view(place), view(index), first, last, view(rows), view(cols),
-             view(values), done);
+  return put(std::as_bytes(span(records)), span(place), span(index), first, last, span(rows), span(cols),
+             span(values), done);
 }
 
 nb::object parse_entries(std::string_view text, std::string_view delimiter, std::array<int, 3> columns,
                          int width) {
-  if (delimiter.empty() || *std::min_element(columns.begin(), columns.end()) < 0)
-    throw nb::value_error("a delimiter and columns from 0 are needed");
+  require(!delimiter.empty(), "a delimiter is needed");
+  for (int column : columns) require_between(column, 0, 1 << 20, "a column");
   psgld::TextEntries entries;
   bool plain;
   {

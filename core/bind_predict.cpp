@@ -1,11 +1,10 @@
 // Python bindings of predict.hpp and fold_in.hpp: exactly typed arrays in, no guessing.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
 #include <optional>
-#include <stdexcept>
 
+#include "arrays.hpp"
+#include "checks.hpp"
 #include "fold_in.hpp"
 #include "predict.hpp"
 
@@ -14,28 +13,20 @@ using namespace psgld;
 
 namespace {
 
-template <class T, int N>
-using In = nb::ndarray<const T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
-template <class T, int N>
-using Out = nb::ndarray<T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
-
-void require(bool ok, const char* what) {
-  if (!ok) throw std::invalid_argument(what);
-}
-
 // The arrays that a posterior keeps, held for as long as they are looked at.
 template <class T>
 struct Held {
   In<T, 3> w, h;
   std::optional<In<T, 2>> row_bias, col_bias;
-  In<double, 1> offset, phi;
+  In<double> offset, phi;
   Draws<T> view;
 
-  Held(In<T, 3> w, In<T, 3> h, std::optional<In<T, 2>> a, std::optional<In<T, 2>> c, In<double, 1> offset,
-       In<double, 1> phi)
+  Held(In<T, 3> w, In<T, 3> h, std::optional<In<T, 2>> a, std::optional<In<T, 2>> c, In<double> offset,
+       In<double> phi)
       : w(w), h(h), row_bias(a), col_bias(c), offset(offset), phi(phi) {
     const size_t draws = w.shape(0);
     require(draws > 0 && h.shape(0) == draws && h.shape(2) == w.shape(2), "W and H do not match");
+    require_between(static_cast<int64_t>(w.shape(2)), 1, kMostComponents, "components");
     require(offset.shape(0) == draws && phi.shape(0) == draws, "one offset and one phi a draw");
     require(a.has_value() == c.has_value(), "both biases, or none");
     if (a)
@@ -54,27 +45,13 @@ struct Held {
             phi.data()};
   }
 
-  void check(const In<int64_t, 1>& rows) const {
-    for (size_t q = 0; q < rows.shape(0); ++q)
-      require(rows.data()[q] >= 0 && rows.data()[q] < view.rows, "row out of range");
-  }
-  void check(const In<int64_t, 1>& rows, const In<int64_t, 1>& cols) const {
+  void check(const In<int64_t>& rows) const { require_indices(span(rows), view.rows, "row"); }
+  void check(const In<int64_t>& rows, const In<int64_t>& cols) const {
     require(rows.shape(0) == cols.shape(0), "as many rows as columns");
     check(rows);
-    for (size_t q = 0; q < cols.shape(0); ++q)
-      require(cols.data()[q] >= 0 && cols.data()[q] < view.columns, "column out of range");
+    require_indices(span(cols), view.columns, "column");
   }
 };
-
-Index span(const In<int64_t, 1>& a) { return {a.data(), a.shape(0)}; }
-
-// Compressed rows of columns.
-void check_seen(const In<int64_t, 1>& start, const In<int32_t, 1>& seen, size_t rows) {
-  require(start.shape(0) == rows + 1, "wrong shape");
-  for (size_t r = 0; r < rows; ++r)
-    require(start.data()[r] >= 0 && start.data()[r] <= start.data()[r + 1], "start must not fall");
-  require(start.data()[rows] <= static_cast<int64_t>(seen.shape(0)), "start leads too far");
-}
 
 Observation observation(bool wanted, double beta, double floor, uint64_t seed) {
   require(!wanted || beta >= 0.0 || beta == -1.0, "no sampler for this member here");
@@ -84,10 +61,10 @@ Observation observation(bool wanted, double beta, double floor, uint64_t seed) {
 template <class T>
 void bind_draws(nb::module_& m, const char* name) {
   using H = Held<T>;
-  using Pairs = In<int64_t, 1>;
+  using Pairs = In<int64_t>;
   nb::class_<H>(m, name)
-      .def(nb::init<In<T, 3>, In<T, 3>, std::optional<In<T, 2>>, std::optional<In<T, 2>>, In<double, 1>,
-                    In<double, 1>>(),
+      .def(nb::init<In<T, 3>, In<T, 3>, std::optional<In<T, 2>>, std::optional<In<T, 2>>, In<double>,
+                    In<double>>(),
            nb::arg("W"), nb::arg("H"), nb::arg("row_bias").none(), nb::arg("col_bias").none(),
            nb::arg("offset"), nb::arg("phi"))
       .def("moments",
@@ -112,7 +89,7 @@ void bind_draws(nb::module_& m, const char* name) {
            })
       .def("quantiles",
            [](const H& d, Pool& pool, Pairs rows, Pairs cols, bool fresh, double beta, double floor,
-              uint64_t seed, In<double, 1> probabilities, Out<double, 2> out) {
+              uint64_t seed, In<double> probabilities, Out<double, 2> out) {
              d.check(rows, cols);
              require(out.shape(0) == probabilities.shape(0) && out.shape(1) == rows.shape(0), "wrong shape");
              for (size_t p = 0; p < probabilities.shape(0); ++p)
@@ -123,7 +100,7 @@ void bind_draws(nb::module_& m, const char* name) {
                        {probabilities.data(), probabilities.shape(0)}, out.data());
            })
       .def("share_above",
-           [](const H& d, Pool& pool, Pairs rows, Pairs cols, In<double, 1> threshold, Out<double, 1> out) {
+           [](const H& d, Pool& pool, Pairs rows, Pairs cols, In<double> threshold, Out<double> out) {
              d.check(rows, cols);
              require(threshold.shape(0) == rows.shape(0) && out.shape(0) == rows.shape(0), "wrong shape");
              nb::gil_scoped_release release;
@@ -146,12 +123,13 @@ void bind_draws(nb::module_& m, const char* name) {
           },
           nb::arg("pool"), nb::arg("rows"), nb::arg("kind"), nb::arg("threshold"), nb::arg("mean"),
           nb::arg("second").none())
-      .def("best_by_bound", [](const H& d, Pool& pool, Pairs rows, double threshold, In<int64_t, 1> start,
-                               In<int32_t, 1> seen, In<bool, 1> allowed, Out<int64_t, 2> out) {
+      .def("best_by_bound", [](const H& d, Pool& pool, Pairs rows, double threshold, In<int64_t> start,
+                               In<int32_t> seen, In<bool> allowed, Out<int64_t, 2> out) {
         d.check(rows);
-        require(static_cast<int64_t>(allowed.shape(0)) == d.view.columns && out.shape(0) == rows.shape(0),
+        require(static_cast<int64_t>(allowed.shape(0)) == d.view.columns && out.shape(0) == rows.shape(0) &&
+                    out.shape(1) > 0,
                 "wrong shape");
-        check_seen(start, seen, rows.shape(0));
+        require_rows(span(start), span(seen), rows.shape(0), d.view.columns);
         nb::gil_scoped_release release;
         return best_by_bound(pool, d.view, span(rows), threshold, start.data(), seen.data(), allowed.data(),
                              static_cast<int64_t>(out.shape(1)), out.data());
@@ -159,12 +137,12 @@ void bind_draws(nb::module_& m, const char* name) {
 
   m.def(
       "best",
-      [](Pool& pool, In<T, 2> first, std::optional<In<T, 2>> second, In<int64_t, 1> start,
-         In<int32_t, 1> seen, In<bool, 1> allowed, Out<int64_t, 2> out) {
+      [](Pool& pool, In<T, 2> first, std::optional<In<T, 2>> second, In<int64_t> start, In<int32_t> seen,
+         In<bool> allowed, Out<int64_t, 2> out) {
         const size_t rows = first.shape(0), columns = first.shape(1);
         require(!second || (second->shape(0) == rows && second->shape(1) == columns), "wrong shape");
-        require(allowed.shape(0) == columns && out.shape(0) == rows, "wrong shape");
-        check_seen(start, seen, rows);
+        require(allowed.shape(0) == columns && out.shape(0) == rows && out.shape(1) > 0, "wrong shape");
+        require_rows(span(start), span(seen), rows, columns);
         nb::gil_scoped_release release;
         best(pool, first.data(), second ? second->data() : nullptr, static_cast<int64_t>(rows),
              static_cast<int64_t>(columns), start.data(), seen.data(), allowed.data(),
@@ -173,43 +151,37 @@ void bind_draws(nb::module_& m, const char* name) {
       nb::arg("pool"), nb::arg("first"), nb::arg("second").none(), nb::arg("start"), nb::arg("seen"),
       nb::arg("allowed"), nb::arg("out"));
 
-  m.def(
-      "fold_in", [](Pool& pool, In<T, 3> h, In<double, 1> phi, In<double, 2> linear, In<double, 2> quadratic,
-                    double inverse, double beta, double floor, In<int64_t, 1> start, In<int32_t, 1> index,
-                    In<double, 1> value, bool zeros, int sweeps, uint64_t seed, Out<T, 3> out) {
-        const size_t draws = h.shape(0), components = h.shape(2), rows = out.shape(1);
-        require(phi.shape(0) == draws && linear.shape(0) == draws && quadratic.shape(0) == draws &&
-                    linear.shape(1) == components && quadratic.shape(1) == components,
-                "wrong shape of the prior");
-        require(out.shape(0) == draws && out.shape(2) == components, "wrong shape");
-        require(start.shape(0) == rows + 1 && index.shape(0) == value.shape(0), "wrong shape of the entries");
-        for (size_t r = 0; r < rows; ++r)
-          require(start.data()[r] >= 0 && start.data()[r] <= start.data()[r + 1], "start must not fall");
-        require(start.data()[rows] <= static_cast<int64_t>(index.shape(0)), "start leads too far");
-        for (size_t q = 0; q < index.shape(0); ++q)
-          require(index.data()[q] >= 0 && index.data()[q] < static_cast<int64_t>(h.shape(1)),
-                  "column out of range");
-        require(!zeros || beta == 1.0, "implicit zeros are for beta = 1");
-        const FoldIn<T> f{static_cast<int64_t>(draws),
-                          static_cast<int64_t>(h.shape(1)),
-                          static_cast<int64_t>(rows),
-                          static_cast<int>(components),
-                          h.data(),
-                          phi.data(),
-                          linear.data(),
-                          quadratic.data(),
-                          inverse,
-                          beta,
-                          floor,
-                          start.data(),
-                          index.data(),
-                          value.data(),
-                          zeros,
-                          sweeps,
-                          seed};
-        nb::gil_scoped_release release;
-        fold_in(pool, f, out.data());
-      });
+  m.def("fold_in", [](Pool& pool, In<T, 3> h, In<double> phi, In<double, 2> linear, In<double, 2> quadratic,
+                      double inverse, double beta, double floor, In<int64_t> start, In<int32_t> index,
+                      In<double> value, bool zeros, int sweeps, uint64_t seed, Out<T, 3> out) {
+    const size_t draws = h.shape(0), components = h.shape(2), rows = out.shape(1);
+    require(phi.shape(0) == draws && linear.shape(0) == draws && quadratic.shape(0) == draws &&
+                linear.shape(1) == components && quadratic.shape(1) == components,
+            "wrong shape of the prior");
+    require(out.shape(0) == draws && out.shape(2) == components, "wrong shape");
+    require(index.shape(0) == value.shape(0), "wrong shape of the entries");
+    require_rows(span(start), span(index), rows, h.shape(1));
+    require(!zeros || beta == 1.0, "implicit zeros are for beta = 1");
+    const FoldIn<T> f{static_cast<int64_t>(draws),
+                      static_cast<int64_t>(h.shape(1)),
+                      static_cast<int64_t>(rows),
+                      static_cast<int>(components),
+                      h.data(),
+                      phi.data(),
+                      linear.data(),
+                      quadratic.data(),
+                      inverse,
+                      beta,
+                      floor,
+                      start.data(),
+                      index.data(),
+                      value.data(),
+                      zeros,
+                      sweeps,
+                      seed};
+    nb::gil_scoped_release release;
+    fold_in(pool, f, out.data());
+  });
 }
 
 }  // namespace

@@ -2,10 +2,9 @@
 #include "bpmf.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <vector>
 
-#include "grid.hpp"
+#include "aligned.hpp"
 
 namespace psgld {
 
@@ -16,13 +15,11 @@ template <class T, class Work>
 auto for_tiles(Pool& pool, int64_t rows, Work work) {
   const int64_t tiles = (rows + kRowTile - 1) / kRowTile;
   std::vector<decltype(work(0, 0, nullptr))> results(tiles);
-  std::atomic<int64_t> next{0};
-  pool.run([&](int) {
-    Scratch* scratch = kernels<T>().make_scratch();
-    for (int64_t t; (t = next.fetch_add(1, std::memory_order_relaxed)) < tiles;)
-      results[t] = work(t * kRowTile, std::min(rows, (t + 1) * kRowTile), scratch);
-    kernels<T>().free_scratch(scratch);
-  });
+  for_each(
+      pool, tiles, [](int) { return OwnScratch<T>(); },
+      [&](int64_t t, Scratch* scratch) {
+        results[t] = work(t * kRowTile, std::min(rows, (t + 1) * kRowTile), scratch);
+      });
   decltype(work(0, 0, nullptr)) total{};
   for (auto result : results) total += result;
   return total;

@@ -26,11 +26,9 @@ static size_t kernel_runs(const Watched<T>& watched) {
 // What a thread needs: scratch of the kernels, and a partial gradient for blocks of one chunk.
 template <class T>
 struct Chain<T>::Worker {
-  Scratch* scratch = kernels<T>().make_scratch();
+  OwnScratch<T> scratch;
   Aligned<T> partial;
   explicit Worker(size_t size) : partial(size) {}
-  Worker(const Worker&) = delete;
-  ~Worker() { kernels<T>().free_scratch(scratch); }
 };
 
 template <class T>
@@ -161,10 +159,10 @@ void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Itera
   // A thread has at most one unfinished block in hand, and each queue one that is being handed out.
   const int threads = pool.size();
   if (grid.most_chunks > 1)
-    while (partials_.size() < 2 * static_cast<size_t>(threads)) {
-      free_.push_back(static_cast<int>(partials_.size()));
+    while (partials_.size() < 2 * static_cast<size_t>(threads))
       partials_.emplace_back(partial_size_ * grid.most_chunks);
-    }
+  free_.resize(partials_.size());
+  std::iota(free_.begin(), free_.end(), 0);
   while (workers_.size() < static_cast<size_t>(threads))
     workers_.push_back(std::make_unique<Worker>(partial_size_));
   Iteration now = iteration(0);
@@ -183,21 +181,27 @@ void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Itera
   };
   refill();
   if (n > 1) grid.prefetch(iteration(1).part);
+  // A thread that throws comes to the barrier like the others; the last of them ends the run for all.
   Barrier barrier(threads);
+  Failure failure;
+  size_t end = n;
   pool.run([&](int id) {
     Worker& worker = *workers_[id];
-    for (size_t t = 0; t < n; ++t) {
-      for (int turn = 0; turn < threads; ++turn) {
-        const int q = (id + turn) % threads;
-        const size_t end = first_chunk(now.part, q + 1);
-        for (size_t c; (c = queues[q].next.fetch_add(1, std::memory_order_relaxed)) < end;)
-          work(now, c, worker);
-      }
+    for (size_t t = 0; t < end; ++t) {
+      failure.guard([&] {
+        for (int turn = 0; turn < threads; ++turn) {
+          const int q = (id + turn) % threads;
+          const size_t last = first_chunk(now.part, q + 1);
+          for (size_t c; (c = queues[q].next.fetch_add(1, std::memory_order_relaxed)) < last;)
+            work(now, c, worker);
+        }
+      });
       if (now.mark) {
         barrier.arrive([] {});
-        look.together(id);
+        failure.guard([&] { look.together(id); });
       }
       barrier.arrive([&] {
+        if (failure) return void(end = t + 1);
         if (now.mark) look.alone();
         if (t + 1 < n) now = iteration(t + 1);
         if (t + 2 < n) grid.prefetch(iteration(t + 2).part);
@@ -205,6 +209,9 @@ void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Itera
       });
     }
   });
+  if (!failure) return;
+  for (auto& slot : slot_) slot = -1;  // of blocks that were left unfinished
+  failure.rethrow();
 }
 
 template <class T>
@@ -318,10 +325,12 @@ double Chain<T>::squares() const {
 
 template <class T>
 double Chain<T>::fresh_squares(Pool& pool) {
-  Aligned<T> outer_sum = std::move(outer.sum), inner_sum = std::move(inner.sum);
+  struct Kept {
+    Aligned<T>& place;
+    Aligned<T> sum = std::move(place);
+    ~Kept() { place = std::move(sum); }
+  } outer_sum{outer.sum}, inner_sum{inner.sum};
   accumulate(pool, Pass::score, -1);
-  outer.sum = std::move(outer_sum);
-  inner.sum = std::move(inner_sum);
   return squares();
 }
 
@@ -444,11 +453,10 @@ void Chain<T>::strip_gram(const Side<T>& side, const Factor<T>& factor, int stri
 
 template <class T>
 void Chain<T>::save() {
-  for (auto* f : {&outer, &inner}) {
+  for (auto* f : {&outer, &inner})
     if (!f->saved.data()) f->saved = Aligned<T>(f->x.size());
-    std::memcpy(f->saved.data(), f->x.data(), sizeof(T) * f->x.size());
-  }
   saved_squares_ = squares_;
+  for (auto* f : {&outer, &inner}) std::memcpy(f->saved.data(), f->x.data(), sizeof(T) * f->x.size());
 }
 
 template <class T>

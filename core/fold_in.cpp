@@ -1,7 +1,6 @@
 #include "fold_in.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <vector>
 
@@ -127,15 +126,13 @@ void fold_in(Pool& pool, const FoldIn<T>& f, T* out) {
       for (int64_t j = 0; j < f.columns; ++j)
         for (int c = 0; c < f.components; ++c)
           all[s * f.components + c] += f.h[(s * f.columns + j) * f.components + c];
-  std::atomic<int64_t> next{0};
-  pool.run([&](int) {
-    Entries e;
-    for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < f.rows * f.draws;) {
-      const int64_t s = task / f.rows, r = task % f.rows;
-      gather(f, all.data(), r, s, e);
-      sample_row(f, r, s, e, out + task * f.components);
-    }
-  });
+  for_each(
+      pool, f.rows * f.draws, [](int) { return Entries{}; },
+      [&](int64_t task, Entries& e) {
+        const int64_t s = task / f.rows, r = task % f.rows;
+        gather(f, all.data(), r, s, e);
+        sample_row(f, r, s, e, out + task * f.components);
+      });
 }
 
 template void fold_in<float>(Pool&, const FoldIn<float>&, float*);

@@ -2,7 +2,6 @@
 #include "gibbs.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -20,15 +19,6 @@ Padded<T> zeros(size_t n) {
   if (!data) throw std::bad_alloc();
   std::memset(data, 0, bytes);
   return Padded<T>(data);
-}
-
-// Runs work(chunk, thread) for every chunk; whoever is free takes the next.
-template <class F>
-void share(Pool& pool, size_t chunks, F&& work) {
-  std::atomic<size_t> next{0};
-  pool.run([&](int thread) {
-    for (size_t c; (c = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) work(c, thread);
-  });
 }
 
 }  // namespace
@@ -110,46 +100,47 @@ void Gibbs<T>::advance(Pool& pool, uint64_t key, uint64_t t, int64_t n, const Fa
                        const Factor& inner) {
   const GibbsKernels<T>& kernels = gibbs_kernels<T>();
   const size_t inner_size = static_cast<size_t>(data.inner_rows) * stride_;
-  while (thread_sums_.size() < static_cast<size_t>(pool.size()))
-    thread_sums_.push_back(zeros<int32_t>(inner_size));
+  // All memory first: a sweep that has begun ends.
+  while (threads_.size() < static_cast<size_t>(pool.size()))
+    threads_.push_back(
+        {zeros<int32_t>(inner_size), zeros<T>(stride_), zeros<int32_t>(stride_), zeros<double>(stride_)});
+  std::vector<double> all(components);
+  auto own = [&](int thread) -> Thread& { return threads_[thread]; };
+  const auto outer_chunks = static_cast<int64_t>(outer_.chunks.size()) - 1;
+  const auto inner_chunks = static_cast<int64_t>(inner_.chunks.size()) - 1;
 
-  share(pool, inner_.chunks.size() - 1, [&](size_t chunk, int) {
+  for_each(pool, inner_chunks, [&](int64_t chunk) {
     sum_chunk(inner_, inner.x, chunk);
     for (int64_t j = inner_.chunks[chunk]; j < inner_.chunks[chunk + 1]; ++j) place(j, inner.x);
   });
-  std::vector<double> all(components);
   for (uint64_t sweep = t; sweep < t + n; ++sweep) {
     total(inner_, all.data());
-    share(pool, outer_.chunks.size() - 1, [&](size_t chunk, int thread) {
-      auto w = zeros<T>(stride_);
-      auto sums = zeros<int32_t>(stride_);
-      auto rate = zeros<double>(stride_);
+    for_each(pool, outer_chunks, own, [&](int64_t chunk, Thread& mine) {
       for (int64_t i = outer_.chunks[chunk]; i < outer_.chunks[chunk + 1]; ++i) {
         const GibbsNoise noise{key, sweep, static_cast<uint32_t>(i), 0};
-        std::copy_n(outer.x + i * components, components, w.get());
-        std::fill_n(sums.get(), stride_, 0);
+        std::copy_n(outer.x + i * components, components, mine.row.get());
+        std::fill_n(mine.sums.get(), stride_, 0);
         const int64_t first = data.positive.start[i], last = data.positive.start[i + 1];
-        kernels.allocate(w.get(), placed_.get(), components, stride_, data.positive.index.data() + first,
-                         data.count.data() + first, last - first, noise, sums.get(),
-                         thread_sums_[thread].get());
-        rates(outer_, outer, i, inner.x, all.data(), rate.get());
-        kernels.gammas(sums.get(), outer.shape, rate.get(), components, noise, outer.x + i * components);
+        kernels.allocate(mine.row.get(), placed_.get(), components, stride_,
+                         data.positive.index.data() + first, data.count.data() + first, last - first, noise,
+                         mine.sums.get(), mine.inner_sums.get());
+        rates(outer_, outer, i, inner.x, all.data(), mine.rate.get());
+        kernels.gammas(mine.sums.get(), outer.shape, mine.rate.get(), components, noise,
+                       outer.x + i * components);
       }
       sum_chunk(outer_, outer.x, chunk);
     });
     total(outer_, all.data());
-    share(pool, inner_.chunks.size() - 1, [&](size_t chunk, int) {
-      auto sums = zeros<int32_t>(stride_);
-      auto rate = zeros<double>(stride_);
+    for_each(pool, inner_chunks, own, [&](int64_t chunk, Thread& mine) {
       for (int64_t j = inner_.chunks[chunk]; j < inner_.chunks[chunk + 1]; ++j) {
-        std::fill_n(sums.get(), stride_, 0);
-        for (auto& part : thread_sums_) {
-          int32_t* row = part.get() + j * stride_;
-          for (int k = 0; k < stride_; ++k) sums[k] += row[k];
+        std::fill_n(mine.sums.get(), stride_, 0);
+        for (Thread& thread : threads_) {
+          int32_t* row = thread.inner_sums.get() + j * stride_;
+          for (int k = 0; k < stride_; ++k) mine.sums[k] += row[k];
           std::fill_n(row, stride_, 0);
         }
-        rates(inner_, inner, j, outer.x, all.data(), rate.get());
-        kernels.gammas(sums.get(), inner.shape, rate.get(), components,
+        rates(inner_, inner, j, outer.x, all.data(), mine.rate.get());
+        kernels.gammas(mine.sums.get(), inner.shape, mine.rate.get(), components,
                        {key, sweep, static_cast<uint32_t>(j), 1}, inner.x + j * components);
         place(j, inner.x);
       }

@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels.hpp"
 #include "pool.hpp"
 
 namespace psgld {
@@ -89,6 +90,13 @@ class Gibbs {
     std::vector<int64_t> chunks;  // bounds of the runs of rows that are worked on together
     std::vector<double> sums;     // of x, chunk by chunk
   };
+  // Of one thread: sums of the inner rows (rows x stride), and room for one row.
+  struct Thread {
+    Padded<int32_t> inner_sums;
+    Padded<T> row;
+    Padded<int32_t> sums;
+    Padded<double> rate;
+  };
   void cut(Side&, const std::vector<double>& cost);
   void total(const Side&, double* out) const;
   void rates(const Side&, const Factor&, int64_t row, const T* other, const double* all, double* out) const;
@@ -97,8 +105,8 @@ class Gibbs {
 
   const int stride_;
   Side outer_, inner_;
-  Padded<T> placed_;                          // the inner factor, rows x stride
-  std::vector<Padded<int32_t>> thread_sums_;  // inner rows x stride, one for each thread
+  Padded<T> placed_;  // the inner factor, rows x stride
+  std::vector<Thread> threads_;
 };
 
 }  // namespace psgld

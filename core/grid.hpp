@@ -5,89 +5,21 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
-#include <memory>
-#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
+#include "aligned.hpp"
 #include "block_file.hpp"
+#include "checks.hpp"
 #include "kernels.hpp"
 #include "mapped.hpp"
+#include "side.hpp"
 
 namespace psgld {
-
-struct FreeDeleter {
-  void operator()(void* p) const { std::free(p); }
-};
-
-// An array aligned for any vector, with a vector's worth of readable slack behind it.
-template <class T>
-class Aligned {
- public:
-  Aligned() = default;
-  explicit Aligned(size_t n, T fill = T{}) : size_(n) {
-    // Large arrays on huge pages: the inner factor is hit at random, and small pages would overflow the TLB.
-    constexpr size_t huge = size_t{1} << 21;
-    const size_t bytes = n * sizeof(T) + 512, align = bytes >= huge ? huge : 64;
-    data_.reset(static_cast<T*>(std::aligned_alloc(align, (bytes + align - 1) / align * align)));
-    if (!data_) throw std::bad_alloc();
-#if defined(__linux__)
-    if (align == huge) madvise(data_.get(), bytes, MADV_HUGEPAGE);
-#endif
-    std::fill_n(data_.get(), n + 256 / sizeof(T), fill);
-  }
-  T* data() const { return data_.get(); }
-  size_t size() const { return size_; }
-  T& operator[](size_t i) const { return data_.get()[i]; }
-
- private:
-  std::unique_ptr<T, FreeDeleter> data_;
-  size_t size_ = 0;
-};
-
-// One side of the grid: the rows of one factor, strip after strip, each padded to whole tiles. It may hold
-// fewer rows than V has.
-template <class T>
-struct Side {
-  static constexpr uint32_t kElsewhere = ~uint32_t{0};
-
-  std::vector<int> rows, first;        // of each strip: its length, the position of its first row
-  std::vector<uint32_t> strip, local;  // of each original index; kElsewhere if it is in no strip here
-  Aligned<uint32_t> ids;               // original index at each position
-  Aligned<T> counts;                   // observed entries at each position
-  size_t positions = 0;
-
-  Side(std::span<const int64_t> order, std::span<const int64_t> bounds, size_t size)
-      : strip(size, kElsewhere), local(size, kElsewhere) {
-    for (size_t b = 0; b + 1 < bounds.size(); ++b) {
-      const int n = static_cast<int>(bounds[b + 1] - bounds[b]);
-      rows.push_back(n);
-      first.push_back(static_cast<int>(positions));
-      positions += (n + kRowTile - 1) / kRowTile * kRowTile;
-    }
-    ids = Aligned<uint32_t>(positions);
-    counts = Aligned<T>(positions);
-    for (size_t b = 0; b < rows.size(); ++b)
-      for (int r = 0; r < rows[b]; ++r) {
-        const auto id = static_cast<uint32_t>(order[bounds[b] + r]);
-        strip[id] = static_cast<uint32_t>(b);
-        local[id] = static_cast<uint32_t>(r);
-        ids[first[b] + r] = id;
-      }
-  }
-  size_t size() const { return strip.size(); }  // of V
-  bool here(size_t id) const { return strip[id] != kElsewhere; }
-  size_t position(size_t id) const { return first[strip[id]] + local[id]; }
-};
 
 // A run of rows of a block, the unit of work of a thread. It depends on the data alone, never on the number
 // of threads.
@@ -123,6 +55,7 @@ class Grid {
   Grid(const Rows<Value>& rows, bool swapped, bool zeros, double shift, int first_strip, Side<T>&& outer_side,
        Side<T>&& inner_side)
       : Grid(swapped, first_strip, std::move(outer_side), std::move(inner_side)) {
+    require_rows(rows.start, rows.index, row_side().size(), column_side().size());
     start_ = Aligned<uint32_t>((outer.positions + strips) * parts);
     std::vector<Target> targets(blocks.size());
     size_t at = 0;
@@ -171,6 +104,10 @@ class Grid {
        std::span<const double> outer_counts, std::span<const double> inner_counts, bool swapped,
        Side<T>&& outer_side, Side<T>&& inner_side)
       : Grid(swapped, 0, std::move(outer_side), std::move(inner_side)) {
+    require(strips == parts && entries.size() == blocks.size(), "all blocks, and how many entries each has");
+    for (int64_t n : entries) require_between(n, 0, kMostEntries, "the entries of a block");
+    require(outer_counts.size() == outer.size() && inner_counts.size() == inner.size() && outer.whole(),
+            "one count a row");
     for (size_t i = 0; i < outer.size(); ++i)
       outer.counts[outer.position(i)] = static_cast<T>(outer_counts[i]);
     for (size_t j = 0; j < inner.size(); ++j)
@@ -209,12 +146,19 @@ class Grid {
       }
     if (create) return;
     if (!scan().matches(digest_place())) throw std::runtime_error("a wrong checksum");
+    targets_.clear();
     cut_chunks();
   }
 
   // All rows of one row strip of V. Returns whether they are as many as was said.
   template <class Value>
   bool fill(const Rows<Value>& rows, int strip, double shift) {
+    require(!targets_.empty(), "blocks that are not being written");
+    require_between(strip, 0, parts - 1, "strip");
+    require_rows(rows.start, rows.index, rows.ids.size(), column_side().size());
+    require_indices(rows.ids, row_side().size(), "row");
+    for (int64_t id : rows.ids)
+      require(row_side().strip[id] == static_cast<uint32_t>(strip), "a row of another strip");
     count<false>(rows, targets_);
     for (int s = 0; s < parts; ++s) {
       const int k = swapped ? s * parts + strip : strip * parts + s;
@@ -228,7 +172,9 @@ class Grid {
     return true;
   }
   void finish() {
+    require(!targets_.empty(), "blocks that are not being written");
     scan().write(digest_place());
+    targets_.clear();
     file_.sync();
     cut_chunks();
   }
@@ -241,9 +187,11 @@ class Grid {
 
   // A dense V, row-major, NaN = unobserved.
   template <class Value>
-  Grid(const Value* v, bool swapped, double shift, int first_strip, Side<T>&& outer_side,
-       Side<T>&& inner_side)
+  Grid(const Value* v, size_t rows, size_t columns, bool swapped, double shift, int first_strip,
+       Side<T>&& outer_side, Side<T>&& inner_side)
       : Grid(swapped, first_strip, std::move(outer_side), std::move(inner_side)) {
+    require(rows == row_side().size() && columns == column_side().size(),
+            "one strip for every row and column");
     auto padded = [](int n) { return static_cast<size_t>((n + kRowTile - 1) / kRowTile * kRowTile); };
     value_ = Aligned<T>(outer.positions * inner.positions, std::numeric_limits<T>::quiet_NaN());
     T* at = value_.data();
@@ -274,6 +222,14 @@ class Grid {
   }
   const Block<T>& block(int outer_strip, int part) const {
     return blocks[outer_strip * parts + inner_strip(outer_strip, part)];
+  }
+
+  // What a chunk of a part can draw from: its entries, or its cells.
+  int64_t chunk_entries(int part, size_t number, bool cells) const {
+    const Chunk& chunk = chunks[part][number];
+    const Block<T>& k = block(chunk.outer_strip, part);
+    if (k.dense || cells) return static_cast<int64_t>(chunk.last - chunk.first) * k.columns;
+    return static_cast<int64_t>(k.start[chunk.last]) - k.start[chunk.first];
   }
 
   // The most chunks of a part.
@@ -339,7 +295,15 @@ class Grid {
         swapped(swapped),
         outer(std::move(outer_side)),
         inner(std::move(inner_side)),
-        blocks(static_cast<size_t>(strips) * parts) {}
+        blocks(static_cast<size_t>(strips) * parts) {
+    require_between(first_strip, 0, parts - strips, "the first strip");
+    require(inner.whole(), "every row of the inner side is in a strip");
+  }
+
+  static constexpr int64_t kMostEntries = std::numeric_limits<uint32_t>::max();  // of a block
+
+  const Side<T>& row_side() const { return swapped ? inner : outer; }
+  const Side<T>& column_side() const { return swapped ? outer : inner; }
 
   // Local indices of the inner side fit 16 bits.
   bool narrow() const { return *std::max_element(inner.rows.begin(), inner.rows.end()) <= 65536; }
@@ -396,9 +360,10 @@ class Grid {
   }
 
   static uint32_t counts_to_starts(uint32_t* start, int rows) {
-    uint32_t sum = 0;
-    for (int r = 0; r <= rows; ++r) sum += std::exchange(start[r], sum);
-    return sum;
+    uint64_t sum = 0;
+    for (int r = 0; r <= rows; ++r) sum += std::exchange(start[r], static_cast<uint32_t>(sum));
+    require(sum <= kMostEntries, "a block of more than 2^32 - 1 entries; cut the matrix into more blocks");
+    return static_cast<uint32_t>(sum);
   }
 
   // While entries are placed, a start is moved on to the end of its row, which is the start of the next.

@@ -11,6 +11,7 @@
 
 namespace psgld {
 
+constexpr int kMostComponents = 1024;
 constexpr int kRowTile = 16;        // strips are padded to a multiple of this many rows
 constexpr int kRowRun = 4;          // this many rows of some fours of components are whole vectors
 constexpr int kPanelRows = 32;      // blocks are worked through in panels of this many rows,
@@ -210,6 +211,20 @@ struct Kernels {
 
 template <class T>
 const Kernels<T>& kernels();  // the best this machine has, or what PSGLD_ISA says
+
+// Scratch that goes with whoever made it.
+template <class T>
+class OwnScratch {
+ public:
+  OwnScratch() : scratch_(kernels<T>().make_scratch()) {}
+  OwnScratch(const OwnScratch&) = delete;
+  OwnScratch& operator=(const OwnScratch&) = delete;
+  ~OwnScratch() { kernels<T>().free_scratch(scratch_); }
+  operator Scratch*() const { return scratch_; }
+
+ private:
+  Scratch* scratch_;
+};
 const char* instruction_set();
 
 }  // namespace psgld

@@ -1,12 +1,13 @@
 // The Python face of the core: exactly typed arrays in and out, no guessing. `_core.pyi` says what is here.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
-#include <stdexcept>
+#include <string>
 #include <string_view>
+#include <system_error>
 
+#include "arrays.hpp"
 #include "chain.hpp"
+#include "checks.hpp"
 #include "grouped.hpp"
 #include "pages.hpp"
 
@@ -21,42 +22,17 @@ void bind_bpmf(nb::module_& m);
 
 namespace {
 
+// Places in W and in H.
 template <class T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using InMatrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using OutCube = nb::ndarray<T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using OutMatrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::span<const T> span(const In<T>& a) {
-  return {a.data(), a.shape(0)};
-}
-
-template <class T>
-auto make_array(std::vector<size_t> shape) {
-  size_t n = 1;
-  for (size_t s : shape) n *= s;
-  T* data = new T[n]();
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  return nb::ndarray<nb::numpy, T>(data, shape.size(), shape.data(), owner);
-}
-
-void require(bool ok, const char* what) {
-  if (!ok) throw std::invalid_argument(what);
-}
-
-void require_places(const In<int64_t>& rows, const In<int64_t>& columns) {
+void require_places(const Chain<T>& c, const In<int64_t>& rows, const In<int64_t>& columns) {
   require(rows.shape(0) == columns.shape(0), "as many rows as columns");
-  for (size_t q = 0; q < rows.shape(0); ++q)
-    require(rows.data()[q] >= 0 && columns.data()[q] >= 0, "no such place");
+  require_indices(span(rows), c.side(0).positions, "place in W");
+  require_indices(span(columns), c.side(1).positions, "place in H");
 }
 
 template <class T>
-Watched<T> watched(const In<int64_t>& rows, const In<int64_t>& columns, const In<T>& v) {
-  require_places(rows, columns);
+Watched<T> watched(const Chain<T>& c, const In<int64_t>& rows, const In<int64_t>& columns, const In<T>& v) {
+  require_places(c, rows, columns);
   require(v.shape(0) == rows.shape(0), "as many values as places");
   return {span(rows), span(columns), span(v)};
 }
@@ -70,11 +46,21 @@ void set_vector(const Chain<T>& chain, const Aligned<T>& to, const In<double>& f
 // A chain as Python holds it: its arrays are written to, and asked for by name.
 template <class T>
 struct BoundChain : Chain<T> {
-  using Chain<T>::factor, Chain<T>::side;
+  using Base = Chain<T>;
   BoundChain(const Grid<T>& grid, int components, bool swapped, int family, double beta, double floor,
              bool zeros, bool close)
       : Chain<T>(grid, components, swapped,
                  {static_cast<Family>(family), static_cast<T>(beta), static_cast<T>(floor), zeros}, close) {}
+
+  // W is 0 and H is 1.
+  Factor<T>& factor(int which) {
+    require_between(which, 0, 1, "the factor");
+    return Base::factor(which);
+  }
+  const Side<T>& side(int which) const {
+    require_between(which, 0, 1, "the factor");
+    return Base::side(which);
+  }
 
   void scatter(int which, const Aligned<T>& to, const T* from) {
     const Side<T>& s = side(which);
@@ -84,17 +70,28 @@ struct BoundChain : Chain<T> {
   }
 
   // A stretch that can be run, and the entries that it draws, if any.
-  Stretch checked(Stretch s, const InMatrix<int32_t>& draws) const {
+  Stretch checked(Stretch s, const In<int32_t, 2>& draws) const {
     require(draws.size() == 0 || (draws.shape(0) == s.parts.size() && draws.shape(1) == this->grid.widest()),
             "a number of draws for each chunk of each iteration");
     require(s.steps.size() == s.parts.size() && s.scales.size() == s.parts.size(),
             "one step and one scale an iteration");
-    for (int32_t part : s.parts) require(part >= 0 && part < this->grid.parts, "no such part");
+    require_indices(s.parts, this->grid.parts, "part");
     require(this->metric != Metric::non_negative ||
                 (this->outer.inverse_root.data() && this->inner.inverse_root.data()),
             "the non-negative metric needs its bound");
+    for (size_t q = 0; draws.size() > 0 && q < draws.shape(0); ++q)
+      check_draws(draws.data() + q * draws.shape(1), s.parts[q]);
     s.draws = {draws.data(), draws.size()};
     return s;
+  }
+
+  // Entries are drawn only from chunks that have some.
+  void check_draws(const int32_t* draws, int part) const {
+    const auto& chunks = this->grid.chunks[part];
+    bool ok = true;
+    for (size_t c = 0; c < chunks.size(); ++c)
+      ok &= draws[c] == 0 || (draws[c] > 0 && this->grid.chunk_entries(part, c, this->likelihood.zeros) > 0);
+    require(ok, "draws from a chunk without entries, or a negative number of them");
   }
 
   // An array of a factor by name: "x", "momentum", "inverse_root" (of the metric), "saved" (what `restore`
@@ -124,22 +121,25 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
     grid.def("__init__", [](G* self, In<int64_t> start, In<int32_t> index, In<Value> value, bool swapped,
                             bool zeros, double shift, int first_strip, size_t outer_size, In<int64_t> order0,
                             In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+      require(index.shape(0) == value.shape(0), "one value an index");
       nb::gil_scoped_release release;
       new (self) G(Rows<Value>{span(start), span(index), value.data(), {}}, swapped, zeros, shift,
                    first_strip, Side<T>(span(order0), span(bounds0), outer_size),
                    Side<T>(span(order1), span(bounds1), order1.shape(0)));
     });
-    grid.def("__init__", [](G* self, InMatrix<Value> v, bool swapped, double shift, int first_strip,
-                            size_t outer_size, In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1,
-                            In<int64_t> bounds1) {
-      nb::gil_scoped_release release;
-      new (self) G(v.data(), swapped, shift, first_strip, Side<T>(span(order0), span(bounds0), outer_size),
-                   Side<T>(span(order1), span(bounds1), order1.shape(0)));
-    });
+    grid.def("__init__",
+             [](G* self, In<Value, 2> v, bool swapped, double shift, int first_strip, size_t outer_size,
+                In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+               nb::gil_scoped_release release;
+               new (self) G(v.data(), v.shape(0), v.shape(1), swapped, shift, first_strip,
+                            Side<T>(span(order0), span(bounds0), outer_size),
+                            Side<T>(span(order1), span(bounds1), order1.shape(0)));
+             });
   };
   auto add_fill = [&]<class Value>() {
     grid.def("fill", [](G& g, In<int64_t> start, In<int32_t> index, In<Value> value, In<int64_t> ids,
                         int strip, double shift) {
+      require(index.shape(0) == value.shape(0), "one value an index");
       nb::gil_scoped_release release;
       return g.fill(Rows<Value>{span(start), span(index), value.data(), span(ids)}, strip, shift);
     });
@@ -191,13 +191,8 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
   grid.def("chunk_entries", [](const G& g, bool cells) {  // (parts, widest): what each chunk can draw from
     auto out = make_array<int64_t>({static_cast<size_t>(g.parts), g.widest()});
     for (int p = 0; p < g.parts; ++p)
-      for (size_t c = 0; c < g.chunks[p].size(); ++c) {
-        const Chunk& chunk = g.chunks[p][c];
-        const Block<T>& block = g.block(chunk.outer_strip, p);
-        out.data()[p * g.widest() + c] =
-            block.dense || cells ? static_cast<int64_t>(chunk.last - chunk.first) * block.columns
-                                 : static_cast<int64_t>(block.start[chunk.last]) - block.start[chunk.first];
-      }
+      for (size_t c = 0; c < g.chunks[p].size(); ++c)
+        out.data()[p * g.widest() + c] = g.chunk_entries(p, c, cells);
     return out;
   });
 
@@ -215,12 +210,18 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
       .def(
           "__init__",
           [](C* self, const G& grid, int components, bool swapped, int family, double beta, double floor,
-             bool zeros,
-             bool close) { new (self) C(grid, components, swapped, family, beta, floor, zeros, close); },
+             bool zeros, bool close) {
+            require_between(components, 1, kMostComponents, "components");
+            require_between(family, 0, static_cast<int>(Family::power), "the family");
+            new (self) C(grid, components, swapped, family, beta, floor, zeros, close);
+          },
           nb::keep_alive<1, 2>())
       .def_prop_rw(
           "metric", [](const C& c) { return static_cast<int>(c.metric); },
-          [](C& c, int metric) { c.metric = static_cast<Metric>(metric); })
+          [](C& c, int metric) {
+            require_between(metric, 0, static_cast<int>(Metric::real_valued), "the metric");
+            c.metric = static_cast<Metric>(metric);
+          })
       .def_prop_rw(
           "mirror", [](const C& c) { return c.mirror; }, [](C& c, bool x) { c.mirror = x; })
       .def_prop_rw(
@@ -241,7 +242,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              set_vector(c, c.factor(which).quadratic, quadratic);
            })
       .def("set_coupling",
-           [](C& c, int which, InMatrix<double> precision) {
+           [](C& c, int which, In<double, 2> precision) {
              require(static_cast<int>(precision.shape(0)) == c.components &&
                          static_cast<int>(precision.shape(1)) == c.components,
                      "expected components x components");
@@ -274,7 +275,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("advance",
            [](C& c, Pool& pool, uint64_t t, In<int32_t> parts, In<double> steps, In<double> scales,
-              InMatrix<int32_t> draws, int first, int last) {
+              In<int32_t, 2> draws, int first, int last) {
              require(0 <= first && first <= last && last <= c.grid.strips, "no such strips");
              const Stretch stretch = c.checked({t, span(parts), span(steps), span(scales)}, draws);
              nb::gil_scoped_release release;
@@ -282,8 +283,8 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("advance_marking",
            [](C& c, Pool& pool, uint64_t t, In<int32_t> parts, In<double> steps, In<double> scales,
-              InMatrix<int32_t> draws, In<int64_t> marks, In<int64_t> rows, In<int64_t> columns, In<T> v,
-              OutCube<T> W, OutCube<T> H) {
+              In<int32_t, 2> draws, In<int64_t> marks, In<int64_t> rows, In<int64_t> columns, In<T> v,
+              Out<T, 3> W, Out<T, 3> H) {
              const Stretch stretch = c.checked({t, span(parts), span(steps), span(scales)}, draws);
              const size_t n = marks.shape(0);
              for (size_t m = 0; m < n; ++m)
@@ -291,7 +292,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                            marks.data()[m] <= static_cast<int64_t>(parts.shape(0)),
                        "marks among the iterations, in their order");
              for (int which : {0, 1}) {
-               const OutCube<T>& out = which == 0 ? W : H;
+               const Out<T, 3>& out = which == 0 ? W : H;
                require(out.shape(0) == W.shape(0) && (out.shape(0) == 0 || out.shape(0) == n) &&
                            out.shape(1) == c.side(which).size() &&
                            static_cast<int>(out.shape(2)) <= c.components && out.shape(2) == W.shape(2),
@@ -299,7 +300,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              }
              auto sums = make_array<double>({n, 2, 2, static_cast<size_t>(c.components)});
              auto kernel = make_array<double>({n});
-             Marks<T> taken{span(marks), watched(rows, columns, v), sums.data(), kernel.data()};
+             Marks<T> taken{span(marks), watched<T>(c, rows, columns, v), sums.data(), kernel.data()};
              if (W.shape(0) > 0) taken.room[0] = W.data(), taken.room[1] = H.data(), taken.width = W.shape(2);
              {
                nb::gil_scoped_release release;
@@ -309,14 +310,16 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("accumulate",
            [](C& c, Pool& pool, int pass, int part) {
-             require(part < c.grid.parts, "no such part");
+             require_between(pass, 1, 2, "what is added up");
+             require_between(part, -1, c.grid.parts - 1, "the part");
              nb::gil_scoped_release release;
              c.accumulate(pool, static_cast<Pass>(pass), part);
            })
       .def("clear_sums", &C::clear_sums)
       .def("add_sums",
            [](C& c, Pool& pool, int pass, int part, int first, int last) {
-             require(part >= 0 && part < c.grid.parts, "no such part");
+             require_between(pass, 1, 2, "what is added up");
+             require_between(part, 0, c.grid.parts - 1, "the part");
              require(0 <= first && first <= last && last <= c.grid.strips, "no such strips");
              require(c.outer.sum.data() != nullptr, "clear the sums first");
              nb::gil_scoped_release release;
@@ -351,10 +354,10 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
       .def("strip_sums",
            [](C& c, int which, In<int64_t> strips) {  // (strips; x, x^2 and count x^2; components)
              const size_t width = c.components;
+             require_indices(span(strips), c.side(which).rows.size(), "strip");
              auto out = make_array<double>({strips.shape(0), 3 * width});
              for (size_t s = 0; s < strips.shape(0); ++s) {
                const int64_t b = strips.data()[s];
-               require(b >= 0 && b < static_cast<int64_t>(c.side(which).rows.size()), "no such strip");
                c.strip_sums(c.side(which), c.factor(which), static_cast<int>(b), out.data() + s * 3 * width);
              }
              return out;
@@ -362,10 +365,10 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
       .def("strip_grams",
            [](C& c, int which, In<int64_t> strips) {  // (strips, components * components)
              const size_t cells = static_cast<size_t>(c.components) * c.components;
+             require_indices(span(strips), c.side(which).rows.size(), "strip");
              auto out = make_array<double>({strips.shape(0), cells});
              for (size_t s = 0; s < strips.shape(0); ++s) {
                const int64_t b = strips.data()[s];
-               require(b >= 0 && b < static_cast<int64_t>(c.side(which).rows.size()), "no such strip");
                c.strip_gram(c.side(which), c.factor(which), static_cast<int>(b), out.data() + s * cells);
              }
              return out;
@@ -380,7 +383,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
           },
           nb::rv_policy::reference_internal)
       .def("gather",
-           [](C& c, Pool& pool, int which, const char* name, OutMatrix<T> out) {
+           [](C& c, Pool& pool, int which, const char* name, Out<T, 2> out) {
              require(out.shape(0) == c.side(which).size() && static_cast<int>(out.shape(1)) <= c.components,
                      "wrong shape");
              const Aligned<T>& from = c.array(which, name);
@@ -388,7 +391,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              c.gather(pool, which, from, out.data(), out.shape(1));
            })
       .def("scatter",
-           [](C& c, int which, const char* name, InMatrix<T> x) {
+           [](C& c, int which, const char* name, In<T, 2> x) {
              require(x.shape(0) == c.side(which).size() && static_cast<int>(x.shape(1)) == c.components,
                      "wrong shape");
              c.scatter(which, c.array(which, name), x.data());
@@ -396,22 +399,20 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("noise",
            [](C& c, int which, uint64_t iteration, In<int64_t> of) {
+             require_indices(span(of), c.side(which).size(), "row");
              const size_t rows = of.shape(0);
              auto out = make_array<float>({rows, static_cast<size_t>(c.components)});
              std::vector<uint32_t> ids(of.data(), of.data() + rows);
-             Scratch* scratch = kernels<T>().make_scratch();
              kernels<T>().noise(ids.data(), static_cast<int64_t>(rows), c.components, c.factor(which).tag,
-                                iteration, c.key, out.data(), c.components, scratch);
-             kernels<T>().free_scratch(scratch);
+                                iteration, c.key, out.data(), c.components, OwnScratch<T>());
              return out;
            })
       .def("positions",
            [](C& c, int which, In<int64_t> rows) {
              const Side<T>& s = c.side(which);
+             require_indices(span(rows), s.size(), "row");
              auto out = make_array<int64_t>({rows.shape(0)});
              for (size_t q = 0; q < rows.shape(0); ++q) {
-               require(rows.data()[q] >= 0 && rows.data()[q] < static_cast<int64_t>(s.size()),
-                       "row out of range");
                const size_t id = rows.data()[q];
                out.data()[q] = s.here(id) ? static_cast<int64_t>(s.position(id)) : -1;
              }
@@ -419,7 +420,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("mu",
            [](C& c, In<int64_t> rows, In<int64_t> columns) {  // positions
-             require_places(rows, columns);
+             require_places(c, rows, columns);
              auto out = make_array<T>({rows.shape(0)});
              nb::gil_scoped_release release;
              const Factor<T>&w = c.factor(0), &h = c.factor(1);
@@ -436,26 +437,41 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("log_kernel_at",
            [](C& c, Pool& pool, In<int64_t> rows, In<int64_t> columns, In<T> v) {  // positions
-             const Watched<T> entries = watched(rows, columns, v);
+             const Watched<T> entries = watched<T>(c, rows, columns, v);
              nb::gil_scoped_release release;
              return c.log_kernel_at(pool, entries);
            })
       .def("save", &C::save)
-      .def("restore", &C::restore);
+      .def("restore", [](C& c) {
+        require(c.outer.saved.data() && c.inner.saved.data() &&
+                    c.residuals(true).size() == c.residuals(false).size(),
+                "nothing was saved");
+        c.restore();
+      });
 
-  m.def("dots", [](InMatrix<T> x, InMatrix<T> y, In<int64_t> i, In<int64_t> j,
-                   nb::ndarray<T, nb::ndim<1>, nb::c_contig> out) {
+  m.def("dots", [](In<T, 2> x, In<T, 2> y, In<int64_t> i, In<int64_t> j, Out<T> out) {
     require(x.shape(1) == y.shape(1) && i.shape(0) == j.shape(0) && out.shape(0) == i.shape(0),
             "wrong shapes");
     nb::gil_scoped_release release;
-    for (size_t q = 0; q < i.shape(0); ++q)
-      require(i.data()[q] >= 0 && i.data()[q] < static_cast<int64_t>(x.shape(0)) && j.data()[q] >= 0 &&
-                  j.data()[q] < static_cast<int64_t>(y.shape(0)),
-              "index out of range");
+    require_indices(span(i), x.shape(0), "row of x");
+    require_indices(span(j), y.shape(0), "row of y");
     kernels<T>().dots(x.data(), static_cast<int64_t>(x.shape(1)), y.data(), static_cast<int64_t>(y.shape(1)),
                       static_cast<int>(x.shape(1)), i.data(), j.data(), static_cast<int64_t>(i.shape(0)),
                       out.data());
   });
+}
+
+// As many threads as are asked for, or MemoryError: each needs a stack, and the system has a limit on them.
+void make_pool(Pool* self, int threads) {
+  require_between(threads, 1, kMostThreads, "threads");
+  try {
+    new (self) Pool(threads);
+  } catch (const std::system_error& error) {
+    const std::string said = "cannot start " + std::to_string(threads) + " threads (" +
+                             error.code().message() + "); use fewer, or allow more memory or processes";
+    PyErr_SetString(PyExc_MemoryError, said.c_str());
+    throw nb::python_error();
+  }
 }
 
 }  // namespace
@@ -467,12 +483,12 @@ NB_MODULE(_core, m) {
     nb::gil_scoped_release release;
     make_pages(pool, room.data(), room.nbytes());
   });
-  m.def("add_rows", [](InMatrix<double> x) {  // as the sums over strips are
+  m.def("add_rows", [](In<double, 2> x) {  // as the sums over strips are
     auto out = make_array<double>({x.shape(1)});
     add_grouped(x.data(), x.shape(0), x.shape(1), out.data());
     return out;
   });
-  nb::class_<Pool>(m, "Pool").def(nb::init<int>()).def_prop_ro("size", &Pool::size);
+  nb::class_<Pool>(m, "Pool").def("__init__", &make_pool).def_prop_ro("size", &Pool::size);
   bind_precision<float>(m, "Grid32", "Chain32");
   bind_precision<double>(m, "Grid64", "Chain64");
   bind_data(m);

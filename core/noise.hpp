@@ -15,7 +15,7 @@ constexpr int kNoiseRows = kLanes<uint32_t>;  // rows whose noise is made togeth
 // The counters of kNoiseRows rows for a given number of quartets a row, but for what changes: the rows are
 // laid end to end, four lanes a counter.
 struct NoisePattern {
-  static constexpr int kMaxQuartets = 256;
+  static constexpr int kMaxQuartets = kMostComponents / 4;
   int quartets = 0;
   const ArsRounds rounds = ars_rounds();
   alignas(64) int32_t row[4 * kMaxQuartets * kNoiseRows];    // which of the rows

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "kernels.hpp"
 #include "noise.hpp"
@@ -22,7 +23,8 @@ class Buffer {
   T* get(size_t n) {
     const size_t bytes = (n * sizeof(T) + 127) / 64 * 64;
     if (bytes > capacity_) {
-      std::free(data_);
+      std::free(std::exchange(data_, nullptr));
+      capacity_ = 0;
       data_ = std::aligned_alloc(64, bytes);
       if (!data_) throw std::bad_alloc();
       capacity_ = bytes;

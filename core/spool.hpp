@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "checks.hpp"
+
 namespace psgld {
 
 template <class Value>
@@ -48,12 +50,13 @@ Grouped group_entries(std::span<const std::uint16_t> strips, std::span<const std
                       std::span<std::int64_t> row_counts, std::span<std::int64_t> col_counts) {
   if (cols.size() != rows.size() || values.size() != rows.size() || row_counts.size() > strips.size())
     throw std::length_error("lengths differ");
+  require_indices(rows, row_counts.size(), "row code");
+  require_indices(cols, col_counts.size(), "column code");
   Grouped out;
   out.bounds.assign(static_cast<std::size_t>(blocks) + 1, 0);
   for (std::size_t p = 0; p < rows.size(); ++p) {
     const auto row = static_cast<std::size_t>(rows[p]), col = static_cast<std::size_t>(cols[p]);
-    if (row >= row_counts.size() || col >= col_counts.size() || strips[row] >= blocks)
-      throw std::out_of_range("a code is not known");
+    if (strips[row] >= blocks) throw std::out_of_range("no such strip");
     ++row_counts[row];
     ++col_counts[col];
     ++out.bounds[strips[row] + 1];
@@ -75,6 +78,9 @@ std::size_t place_entries(std::span<const std::byte> records, std::span<const st
                           std::span<std::int32_t> rows, std::span<std::int32_t> cols, std::span<Value> values,
                           std::size_t done) {
   if (rows.size() != cols.size() || values.size() != cols.size()) throw std::length_error("lengths differ");
+  if (records.size() % sizeof(Record<Stored>)) throw std::length_error("a record is cut short");
+  if (done > rows.size()) throw std::length_error("more entries than were counted");
+  if (first < 0 || last < first) throw std::invalid_argument("no such places");
   const std::span from(reinterpret_cast<const Record<Stored>*>(records.data()),
                        records.size() / sizeof(Record<Stored>));
   for (const auto& record : from) {

@@ -490,7 +490,7 @@ def test_log_kernel_is_that_of_the_models(beta, n, dtype):
 def test_exact_messages_of_the_core():
     problem = Problem((5, 4, 2), 3, 1.0)
     chain, one = problem.chain, np.ones(1)
-    with pytest.raises(ValueError, match="no such part"):
+    with pytest.raises(IndexError, match="part 2 is out of range: there are 2"):
         chain.advance(1, np.array([2], np.int32), one, one)
     with pytest.raises(ValueError, match="one step and one scale"):
         chain.advance(1, np.array([0], np.int32), np.ones(2), one)

@@ -223,11 +223,16 @@ def fold_in(
 def make_pages(pool: Pool, room: _Float) -> None: ...
 def add_rows(x: _F64) -> _F64: ...
 def dots(x: _Float, y: _Float, i: _I64, j: _I64, out: _Float) -> None: ...
+
+class _Rows:
+    def __init__(self, start: _I64, index: NDArray[np.int32], value: _Float, columns: int) -> None: ...
+
+class Rows32(_Rows): ...
+class Rows64(_Rows): ...
+
 def draw_normal_rows(
     pool: Pool,
-    start: _I64,
-    index: NDArray[np.int32],
-    value: _Float,
+    data: _Rows,
     other: _Float,
     x: _Float,
     precision: _F64,
@@ -239,15 +244,7 @@ def draw_normal_rows(
     iteration: int,
     key: int,
 ) -> int: ...
-def sum_residuals(
-    pool: Pool,
-    start: _I64,
-    index: NDArray[np.int32],
-    value: _Float,
-    other: _Float,
-    x: _Float,
-    zeros: bool,
-) -> float: ...
+def sum_residuals(pool: Pool, data: _Rows, other: _Float, x: _Float, zeros: bool) -> float: ...
 def gram(x: _Float, out: _F64) -> None: ...
 def canonical_csr(
     rows: NDArray[Any], cols: NDArray[Any], values: _Float, n_rows: int, n_cols: int, duplicates: int = 0

@@ -9,6 +9,7 @@ from typing import Any, final
 from .abreast import Abreast
 from .engines import Engine, Threads
 from .interrupt import Interrupt
+from .limits import check_room_for_threads
 from .probes import Probes
 from .progress import Meter, ProgressOption
 from .record import Draws, Recorder, Saver
@@ -66,6 +67,7 @@ def run_all(
 
         try:
             if side_by_side:
+                check_room_for_threads(min(engine.workers, len(keys)))
                 with ThreadPoolExecutor(engine.workers) as pool:
                     list(pool.map(guarded, range(len(keys))))
             elif work.setup.stay is not None:

@@ -7,12 +7,18 @@ of any of them holds.
 from __future__ import annotations
 
 import math
+import mmap
 import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from .errors import in_bytes
+
 _ROOT = Path("/")
+
+_THREAD = 12 << 20
+"""Bytes of address space of a thread of Python: its stack, and what it allocates to begin with."""
 
 _TOPS = {"": "sys/fs/cgroup", "memory": "sys/fs/cgroup/memory", "cpu": "sys/fs/cgroup/cpu"}
 """Where the groups are: of version 2, and of each kind of version 1."""
@@ -22,6 +28,20 @@ def available_memory() -> int | None:
     """Return the bytes that can be allocated without swapping or being killed, where the system tells."""
     free = _entries(_ROOT / "proc/meminfo", "MemAvailable:")
     return min((*(1024 * kilobytes for kilobytes in free), *_memory_left(_ROOT)), default=None)
+
+
+def check_room_for_threads(n: int) -> None:
+    """Raise MemoryError unless the address space has room for n threads more.
+
+    Python waits for ever for a thread that has no memory to begin with.
+    """
+    size = n * _THREAD
+    try:
+        mmap.mmap(-1, size).close()
+    except OSError as error:
+        raise MemoryError(
+            f"no room for {n} threads ({in_bytes(size)} of address space); use fewer, or allow more memory"
+        ) from error
 
 
 def available_cores() -> int:

@@ -9,7 +9,7 @@ The rows are drawn in the core (`normal_rows.hpp`), each from its own Cholesky f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,8 @@ from ..probes import Probes
 from .chain import Setup, check_dtype, scale_of
 from .plain import PlainChain, PlainFactors
 
-Entries = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]
-"""Compressed rows: where each row starts, the columns, the values."""
+Entries: TypeAlias = _core.Rows32 | _core.Rows64
+"""Compressed rows of the data, as the core has checked them."""
 
 
 @final
@@ -69,9 +69,10 @@ class BPMFGibbs:
         columns = np.ascontiguousarray(data.indices, np.int32)
         turned = _core.canonical_csr(columns, rows, values, data.shape[1], data.shape[0])
         dtype = np.dtype(self.dtype)
+        make: Any = _core.Rows32 if dtype == np.float32 else _core.Rows64
         entries = (
-            (np.ascontiguousarray(data.indptr, np.int64), columns, values.astype(dtype)),
-            (turned[0], turned[1], turned[2].astype(dtype)),
+            make(np.ascontiguousarray(data.indptr, np.int64), columns, values.astype(dtype), data.shape[1]),
+            make(turned[0], turned[1], turned[2].astype(dtype), data.shape[0]),
         )
         return BPMFSetup(self, model, data, engine, shift, moments, start, entries)
 
@@ -155,7 +156,7 @@ class BPMFChain(PlainChain):
         if complete:
             precision += self.factors.gram(1 - which) / self.hyper.phi
         failures = _core.draw_normal_rows(
-            self._pool, *self.setup.entries[which], other, x, precision, linear, self._move[which],
+            self._pool, self.setup.entries[which], other, x, precision, linear, self._move[which],
             self.hyper.phi, complete, which, self.iteration, self.key,
         )  # fmt: skip
         if failures:
@@ -167,7 +168,7 @@ class BPMFChain(PlainChain):
     def _squared_residuals(self) -> float:
         zeros = self.setup.data.absent == "zero"
         total = _core.sum_residuals(
-            self._pool, *self.setup.entries[W], self.factors.x[H], self.factors.x[W], zeros
+            self._pool, self.setup.entries[W], self.factors.x[H], self.factors.x[W], zeros
         )
         if zeros:  # Σμ² over all entries
             total += float(np.sum(self.factors.gram(W) * self.factors.gram(H)))
