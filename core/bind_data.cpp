@@ -55,11 +55,11 @@ nb::tuple find_non_finite(const In<Value>& values) {
 
 template <class Value>
 nb::tuple inspect_rows(const In<std::int64_t>& start, const In<std::int32_t>& index, const In<Value>& value,
-                       const In<std::uint16_t>& strips, const InOut<std::int64_t>& counts) {
+                       const In<std::uint16_t>& strips, const Out<std::int64_t>& counts) {
   psgld::Inspected found;
   {
     nb::gil_scoped_release release;
-    found = psgld::inspect_rows(view(start), view(index), view(value), view(strips), view(counts));
+    found = psgld::inspect_rows(span(start), span(index), span(value), span(strips), span(counts));
   }
   return nb::make_tuple(static_cast<int>(found.fault), found.at, found.total, found.deviation, found.least,
                         found.largest);
