@@ -130,18 +130,33 @@ def block_entries() -> np.ndarray:
 
 
 def new_file(path: Path) -> Any:
-    counts = MASK.sum(1).astype(float), MASK.sum(0).astype(float)
-    return _core.Grid32(str(path), True, block_entries().ravel(), *counts, False, *SIDES.values())
+    return in_file(
+        path,
+        True,
+        KEY,
+        block_entries().ravel(),
+        *(MASK.sum(a).astype(float) for a in (1, 0)),
+        False,
+        *SIDES.values(),
+    )
+
+
+KEY = "0" * 64
+
+
+def in_file(path: Path, create: bool, *rest: Any) -> Any:
+    with open(path, "w+b" if create else "r+b") as file:
+        return _core.Grid32(file.fileno(), create, *rest)
 
 
 def file_grid(path: Path) -> Case:
     what = sides(False)
     what["indices"] |= {"entries": 2**32}
     given = {
-        "path": str(path), "create": True, "entries": block_entries().ravel(), "counts0": MASK.sum(1).astype(float),
+        "path": path, "create": True, "key": KEY, "entries": block_entries().ravel(), "counts0": MASK.sum(1).astype(float),
         "counts1": MASK.sum(0).astype(float), "swapped": False, **SIDES,
     }  # fmt: skip
-    return Case(lambda **a: _core.Grid32(*a.values()), given, **what, sized=("entries", "counts0", "counts1"))
+    return Case(lambda **a: in_file(*a.values()), given, **what, sized=("entries", "counts0", "counts1"))
 
 
 def fill(path: Path) -> Case:
@@ -280,6 +295,17 @@ def canonical_csr(kind: Any) -> Case:
     return Case(lambda **a: _core.canonical_csr(*a.values(), I, J), given, TWO, sized=tuple(given))
 
 
+def inspect_rows() -> Case:
+    """A column that is out of range is what it reports; strips and starts that are wrong, it refuses."""
+    given = {
+        "start": int64(0, 2, 3), "index": np.array([0, 2, 1], np.int32), "value": np.ones(3),
+        "strips": np.arange(J).astype(np.uint16) % 2, "counts": np.zeros(2, np.int64),
+    }  # fmt: skip
+    return Case(
+        lambda **a: _core.inspect_rows(*a.values()), given, bounds=("start",), sized=("index", "value")
+    )
+
+
 def dots() -> Case:
     given = {
         "x": np.ones((I, K)),
@@ -401,5 +427,6 @@ def cases(folder: Path) -> dict[str, Case]:
         "canonical_csr, int64": canonical_csr(np.int64),
         "group_entries": group_entries(),
         "place_entries": place_entries(),
+        "inspect_rows": inspect_rows(),
         "Pool.__init__": Case(lambda threads: _core.Pool(threads), {"threads": 1}, {"threads": 4097}),
     }  # fmt: skip

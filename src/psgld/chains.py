@@ -13,6 +13,7 @@ from .limits import check_room_for_threads
 from .probes import Probes
 from .progress import Meter, ProgressOption
 from .record import Draws, Recorder, Saver
+from .record.store import damaged
 from .run import Plan, run
 from .start import Start
 
@@ -89,6 +90,11 @@ def _start(work: Work, number: int, key: int, engine: Engine) -> Recorder:
     recorder = Recorder(chain, number, work.room, work.pairs, work.precision, spread)
     if work.saver is not None:
         work.saver.restore(recorder)
+        if not work.plan.fits(recorder.recorded, chain.iteration):
+            raise damaged(
+                work.saver.store.checkpoint(number),
+                f"iteration {chain.iteration} at mark {recorder.recorded}",
+            )
     return recorder
 
 

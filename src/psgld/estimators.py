@@ -177,6 +177,7 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return X as an array or compressed rows, of real numbers that the model allows."""
         if self.absent not in ABSENT:
             raise DataError(f"absent must be 'unobserved' or 'zero', got {self.absent!r}")
+        self._check_column_numbers(X, reset)
         X = validate_data(
             self,
             missing_as_nan(X),
@@ -194,6 +195,19 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         values = X.data if sparse else X[~np.isnan(X)]
         model.check_values(values)
         return X
+
+    def _check_column_numbers(self, X: Any, reset: bool) -> None:
+        """Refuse a data frame whose columns have other numbers than those of `fit`; scikit-learn compares names only."""
+        columns = getattr(X, "columns", None)
+        numbers = None if columns is None else _distinct(columns)
+        if reset:
+            numbered = numbers is not None and numbers.dtype.kind == "i"
+            self._column_numbers = numbers.tolist() if numbered and numbers is not None else None
+        elif columns is not None and self._column_numbers not in (None, list(columns)):
+            raise DataError(
+                f"the columns of X are {_listed(list(columns))}, those of fit were "
+                f"{_listed(self._column_numbers or [])}; give the same in the same order, or an array"
+            )
 
     def _without_nan(self, X: Any) -> Any:
         """Return sparse rows without the entries that are NaN, if what is absent was not observed either."""
@@ -283,6 +297,10 @@ def _distinct(names: Any) -> NDArray[Any] | None:
     if not alike or len(set(found)) < len(found) or found == list(range(len(found))):
         return None
     return np.array(found)
+
+
+def _listed(names: list[Any]) -> str:
+    return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
 
 
 def _together(old: NDArray[Any] | None, new: NDArray[Any] | None) -> NDArray[Any] | None:

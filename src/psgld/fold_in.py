@@ -362,11 +362,15 @@ def mode(other: Other, entries: Entries) -> NDArray[Any]:
     mass = np.bincount(rows, entries.value, minlength=entries.rows)
     start = np.where((size > 0) & (mass > 0), mass / np.maximum(total.sum(axis=1), _TINY), 1.0)
     w = np.repeat(start[:, None], H.shape[1], axis=1)
+    # Values below 0, which only a Gaussian has, push down: on their side of the fraction it stays positive.
+    positive, negative = np.maximum(entries.value, 0.0), np.minimum(entries.value, 0.0)
     power = 1.0 / (2.0 - beta) if beta < 1.0 else 1.0
     for _ in range(_UPDATES):
         mu = np.maximum(np.einsum("nk,nk->n", w[rows], H[entries.index]), _TINY)
-        up = spread(entries.value * mu ** (beta - 2.0)) / phi + max(inverse, 0.0) / np.maximum(w, _TINY)
-        down = (total if beta == 1.0 else spread(mu ** (beta - 1.0))) / phi - linear + quadratic * w
+        up = spread(positive * mu ** (beta - 2.0)) / phi + max(inverse, 0.0) / np.maximum(w, _TINY)
+        down = (
+            (total if beta == 1.0 else spread(mu ** (beta - 1.0) - negative)) / phi - linear + quadratic * w
+        )
         w = w * (up / np.maximum(down, _TINY)) ** power
     return w.astype(other.H.dtype)
 

@@ -36,6 +36,11 @@ class Plan:
     def _tune_every(self) -> int:
         return max(1, -(-self.tune // 100))
 
+    def fits(self, recorded: int, iteration: int) -> bool:
+        """Say whether a chain that has recorded so many marks can be at an iteration: at the last one, or behind it."""
+        at = [0, *(mark for marks, _ in self.marks() for mark in marks), self.iterations + 1]
+        return at[recorded] <= iteration < at[recorded + 1]
+
     def marks(self) -> Iterator[tuple[range, bool]]:
         """Yield the iterations at which something is recorded, and whether it is a draw."""
         yield range(self._tune_every, self.tune + 1, self._tune_every), False

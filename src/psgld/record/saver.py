@@ -95,7 +95,8 @@ class Saver:
             return
         try:
             state = read_arrays(path)
-            kept, marks = int(state["kept"]), int(state["marks"])
+            kept, marks = _progress(state, self.store)
+            _check_like(_without("chain/", state), recorder.chain.state())
             for name, array in vars(recorder.draws).items():
                 if f"{POSTERIOR}/{name}" not in self.store.specs:
                     continue
@@ -269,6 +270,27 @@ class Saver:
             self._failures[-1] = error
         for pending in self._pending.values():
             pending.result()  # an error that has nothing to do with the disk
+
+
+def _progress(state: dict[str, Any], store: Store) -> tuple[int, int]:
+    """Return how many draws and marks of the burn-in a checkpoint counts; raise ValueError if it cannot be."""
+    kept, marks, most = int(state["kept"]), int(state["marks"]), store.layout
+    if not (0 <= kept <= most.draws and 0 <= marks <= most.marks and (kept == 0 or marks == most.marks)):
+        raise ValueError(f"{kept} draws of {most.draws} after {marks} marks of {most.marks}")
+    return kept, marks
+
+
+def _check_like(state: dict[str, Any], own: dict[str, Any]) -> None:
+    """Raise ValueError unless a chain's state from a file is made of such arrays as its own, and of finite numbers."""
+    for name, mine in own.items():
+        given, mine = np.asarray(state[name]), np.asarray(mine)
+        listed = name == "divergences"  # as many as there were
+        if given.dtype.kind not in ("iu" if listed else mine.dtype.kind) and given.size:
+            raise ValueError(f"{name} holds {given.dtype}, expected {mine.dtype}")
+        if given.ndim != 1 if listed else given.shape != mine.shape:
+            raise ValueError(f"{name} has shape {given.shape}, expected {mine.shape}")
+        if (mine.ndim or "hyper/" in name) and given.dtype.kind == "f" and not np.isfinite(given).all():
+            raise ValueError(f"{name} holds numbers that are not finite")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

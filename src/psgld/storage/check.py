@@ -8,6 +8,7 @@ import numpy as np
 
 from ..models import NormalWishart
 from ..posterior import Posterior
+from ..record.draws import NORMALS
 
 TRACE = {"iteration": "i", "lp": "f", "step_size": "f", "diverging": "b"}
 """The columns of a trace, and the kinds of their numbers."""
@@ -47,8 +48,23 @@ def _check_draws(p: Posterior) -> None:
     for name, array in vars(d).items():
         if name in shapes:
             _expect(name, array, shapes[name], "f")
+            _check_numbers(name, array, p)
         elif array is not None:
             raise ValueError(f"{name} of a model that has none")
+
+
+def _check_numbers(name: str, array: Any, p: Posterior) -> None:
+    """Raise if draws hold numbers that no chain ever has: what is predicted from them would be nonsense, or hang."""
+    if name in NORMALS:
+        return  # an older version may not have kept them, and left NaN
+    least = {"phi": np.nextafter(0.0, 1.0), "row_rate": 0.0, "col_rate": 0.0}.get(name, -np.inf)
+    if name in ("W", "H") and (p.model.row_prior, p.model.col_prior)[name == "H"].nonnegative:
+        least = 0.0
+    for chain in array:  # one after the other: the draws may fill the memory
+        if chain.size and not (
+            np.isfinite(chain.min()) and np.isfinite(chain.max()) and chain.min() >= least
+        ):
+            raise ValueError(f"{name} holds numbers that are not finite, or below {least:g}")
 
 
 def _check_traces(p: Posterior) -> None:
