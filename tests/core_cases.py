@@ -153,8 +153,8 @@ def file_grid(path: Path) -> Case:
     what = sides(False)
     what["indices"] |= {"entries": 2**32}
     given = {
-        "path": path, "create": True, "key": KEY, "entries": block_entries().ravel(), "counts0": MASK.sum(1).astype(float),
-        "counts1": MASK.sum(0).astype(float), "swapped": False, **SIDES,
+        "path": path, "create": True, "key": KEY, "entries": block_entries().ravel(),
+        "counts0": MASK.sum(1).astype(float), "counts1": MASK.sum(0).astype(float), "swapped": False, **SIDES,
     }  # fmt: skip
     return Case(lambda **a: in_file(*a.values()), given, **what, sized=("entries", "counts0", "counts1"))
 
@@ -296,7 +296,7 @@ def canonical_csr(kind: Any) -> Case:
 
 
 def inspect_rows() -> Case:
-    """A column that is out of range is what it reports; strips and starts that are wrong, it refuses."""
+    """A column that is out of range is what it reports; strips that do not exist, it refuses."""
     given = {
         "start": int64(0, 2, 3), "index": np.array([0, 2, 1], np.int32), "value": np.ones(3),
         "strips": np.arange(J).astype(np.uint16) % 2, "counts": np.zeros(2, np.int64),
