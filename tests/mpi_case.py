@@ -233,7 +233,11 @@ def fail(out, how, rank):
         return 0 * t + 1e-6
 
     V, model, _ = CASES["dense"]()
-    if how == "disagree":
+    if how == "leave":
+        if engine.rank == rank:
+            return  # before its first call of psgld
+        psgld.sample(V, model, engine=engine, progress=False, draws=5, tune=5)
+    elif how == "disagree":
         psgld.sample(V, model, engine=engine, seed=engine.rank // 2, progress=False, draws=5, tune=5)
     elif how == "user":
         psgld.sample(V - 5, model, engine=engine, progress=False)

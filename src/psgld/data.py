@@ -482,6 +482,15 @@ def _construct(V: Any, absent: str | None, duplicates: str) -> Observations:
 
 def _restore(saved: Mapping[str, Any]) -> Observations:
     """Undo `Observations.save`, with all the checks: nobody knows who wrote the file."""
+    try:
+        return _restored(saved)
+    except DataError:
+        raise
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise DataError(f"not saved by psgld, or damaged: {' '.join(str(error).split())[:300]}") from error
+
+
+def _restored(saved: Mapping[str, Any]) -> Observations:
     labels: dict[str, Any] = {name: saved.get(name) for name in ("row_labels", "col_labels")}
     if "dense" in saved:
         return Observations.from_dense(saved["dense"], **labels)

@@ -197,7 +197,7 @@ class _Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return X
 
     def _check_column_numbers(self, X: Any, reset: bool) -> None:
-        """Refuse a data frame whose columns have other numbers than those of `fit`; scikit-learn compares names only."""
+        """Refuse a frame whose columns have other numbers than those of `fit`; scikit-learn compares only names."""
         columns = getattr(X, "columns", None)
         numbers = None if columns is None else _distinct(columns)
         if reset:

@@ -132,6 +132,8 @@ def _reopen(path: Path, identity: dict[str, Any], draws: int) -> Store:
     stored = store.header.get("run")
     if stored is None:
         raise DataError(f"{path} was saved after its run and has no checkpoints; it cannot be resumed")
+    if not isinstance(stored, dict):
+        raise damaged(path, f"its run is {stored!r}")
     differences = list(_differences(stored, identity))
     if differences:
         raise DataError(
@@ -224,7 +226,7 @@ def _differences(stored: dict[str, Any], now: dict[str, Any], prefix: str = "") 
         if isinstance(value, dict) and isinstance(was, dict):
             yield from _differences(was, value, f"{prefix}{name} ")
         elif was != value:
-            yield f"{prefix}{name} {was} in the store, {value} now"
+            yield f"{prefix}{name} {' '.join(str(was).split())[:100]} in the store, {value} now"
 
 
 def _check_room(path: Path, header: dict[str, Any], work: Work) -> None:

@@ -50,7 +50,63 @@ def world() -> Any:
         raise ModelError(
             f"MPI() needs mpi4py and an MPI library ({error}); install them: pip install 'psgld[mpi]'"
         ) from error
-    return MPI.COMM_WORLD.Dup()
+    try:
+        comm = _copy(MPI.COMM_WORLD)
+        if comm.Get_size() > 1:
+            _calls.prepare(_copy(comm))
+    except SamplingError as error:
+        _end_all(error, MPI.COMM_WORLD, None)
+    return comm
+
+
+def _copy(comm: Any) -> Any:
+    """Return a communicator of the same ranks; one that has left never answers, and patience ends."""
+    copy, request = comm.Idup()
+    wait([request])
+    return copy
+
+
+@final
+class _Calls:
+    """The calls of psgld that all ranks make together, and who has left before one of them.
+
+    When the script of a rank ends it says goodbye, with the number of calls that it took part in. Whoever waits for it
+    in a later call would wait in vain.
+    """
+
+    begun = done = 0
+
+    def __init__(self) -> None:
+        self._comm: Any = None
+        self._left: dict[int, int] = {}
+
+    def prepare(self, comm: Any) -> None:
+        """Take a communicator for goodbyes alone."""
+        self._comm = comm
+        atexit.register(self._say_goodbye)
+
+    def _say_goodbye(self) -> None:
+        others = (rank for rank in range(self._comm.Get_size()) if rank != self._comm.Get_rank())
+        for rank in others:
+            self._comm.Isend(np.array([self.done]), rank).Free()
+
+    def check(self) -> None:
+        """Raise SamplingError if a rank has left that should take part in the present call."""
+        while self._comm is not None and self._comm.Iprobe():
+            from mpi4py import MPI
+
+            done, status = np.zeros(1, np.int64), MPI.Status()
+            self._comm.Recv(done, status=status)
+            self._left[status.Get_source()] = int(done[0])
+        for rank, done_there in self._left.items():
+            if done_there < self.begun:
+                raise SamplingError(
+                    f"rank {rank} has left, its script ended or failed, while the others wait for it; "
+                    "all ranks must make the same calls of psgld"
+                )
+
+
+_calls = _Calls()
 
 
 def wait(requests: list[Any]) -> None:
@@ -64,13 +120,16 @@ def wait(requests: list[Any]) -> None:
     for _ in range(20):
         if test_all(requests):
             return
-    start = time.monotonic()
+    start, looked = time.monotonic(), 0.0
     while not test_all(requests):
         waited = time.monotonic() - start
         if waited < 0.002:
             os.sched_yield()
             continue
         time.sleep(0.0001)
+        if waited - looked > 0.1:
+            looked = waited
+            _calls.check()
         if waited > _longest():
             raise SamplingError(
                 f"no word from the other ranks for {_longest():g} s; a rank hangs or a host is cut off: mend that and "
@@ -227,27 +286,34 @@ def _witness() -> witness.Connection | None:
 @contextmanager
 def guard() -> Iterator[None]:
     """End all ranks if this one fails, after one line that says which and why."""
-    _witness()
+    comm, connection = world(), None
     try:
-        yield
-    except BaseException as error:
-        comm = world()
-        rank, size = comm.Get_rank(), comm.Get_size()
-        if size == 1:
-            raise
-        lost = (
-            type(error).__module__ == "mpi4py.MPI"
-        )  # a message failed: another rank is gone, and the witness tells
-        if lost or (rank > 0 and isinstance(error, PsgldError | KeyboardInterrupt)):
-            time.sleep(_PATIENCE)
+        _calls.begun += 1
         connection = _witness()
-        if connection is None or connection.may_speak():
-            sys.stderr.write(f"psgld: rank {rank} of {size} failed: {_reason(error)}\n")
-            sys.stderr.flush()
-            time.sleep(_FORWARDED)
-        else:
-            time.sleep(_GRACE)
-        _abort()
+        yield
+        _calls.done += 1
+    except BaseException as error:
+        if comm.Get_size() == 1:
+            raise
+        # A message failed: another rank is gone, and the witness tells.
+        lost = type(error).__module__ == "mpi4py.MPI"
+        rank = comm.Get_rank()
+        if lost or (rank > 0 and isinstance(error, PsgldError | KeyboardInterrupt)):
+            # Without a witness to give the word to one of them, they speak in their order.
+            time.sleep(_PATIENCE + (rank if connection is None else 0))
+        _end_all(error, comm, connection)
+
+
+def _end_all(error: BaseException, comm: Any, connection: witness.Connection | None) -> NoReturn:
+    """Say in one line why this rank fails, if nobody else has, and end all."""
+    if connection is None or connection.may_speak():
+        rank, size = comm.Get_rank(), comm.Get_size()
+        sys.stderr.write(f"psgld: rank {rank} of {size} failed: {_reason(error)}\n")
+        sys.stderr.flush()
+        time.sleep(_FORWARDED)
+    else:
+        time.sleep(_GRACE)
+    _abort()
 
 
 def _abort() -> NoReturn:

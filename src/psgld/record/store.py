@@ -272,7 +272,13 @@ class Store:
     def _array(self, path: str) -> Any:
         if path not in self._arrays:
             # Without this, Zarr would leave out a chunk of nothing but zeros, and a lost one would look the same.
-            self._arrays[path] = plain_array(self._root, path).with_config({"write_empty_chunks": True})
+            try:
+                array = plain_array(self._root, path)
+            except KeyError:
+                raise damaged(self.path, f"{path} is missing") from None
+            except (ValueError, TypeError) as error:
+                raise damaged(self.path, error) from error
+            self._arrays[path] = array.with_config({"write_empty_chunks": True})
         return self._arrays[path]
 
     def _require(self, chunk: Path) -> None:
