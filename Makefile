@@ -41,10 +41,11 @@ bench-data: .stamp-test
 	$(BIN)/python -m benchmarks.coverage $(DATA)
 
 # kill -9 at 50 random moments of runs with a store, resume, compare bit for bit; then 20 random ranks of MPI jobs,
-# resumed with another number of ranks.
+# resumed with another number of ranks; then 50 rounds of several processes on the same files at once.
 torture: .stamp-test
 	$(BIN)/python -m benchmarks.killing
 	$(BIN)/python -m benchmarks.killing_ranks
+	$(BIN)/python -m benchmarks.together
 
 # 100,000 bad inputs to everything that reads files or arguments: no crash, no hang, no traceback. INPUTS=n for others.
 fuzz: .stamp-test

@@ -23,7 +23,7 @@ import psgld
 
 _WORKER = """
 import hashlib, sys
-import psgld, zarr
+import numpy as np, psgld, zarr
 
 def digest(post):
     sums = hashlib.sha256()
@@ -119,7 +119,84 @@ settings = {"draws": 3, "tune": 16, "thin": 2, "chains": 1, "progress": False, "
 print(digest(psgld.sample("shards", model, **settings)))
 """
 
+
+def write_nothing(folder: Path) -> None:
+    """Leave the folder empty."""
+
+
+def write_some_draws(folder: Path) -> None:
+    """Write the store of a run that has half of its draws."""
+    finish([start(_ON_STORE.replace("draws=40", "draws=20"), folder)], [0.0])
+
+
+def one_line(output: Output) -> str | None:
+    """Return the last line of an error of psgld's; None if it is something else."""
+    last = output.err.strip().splitlines()[-1:]
+    return last[0] if last and last[0].startswith("psgld.errors.DataError: ") else None
+
+
+def one_wins(words: str, made: str) -> Callable[[Path, list[Output], Output], list[str]]:
+    """Return a check: whoever comes to an end has the bits of the run alone, the others say in `words` why not."""
+
+    def check(folder: Path, outputs: list[Output], alone: Output) -> list[str]:
+        wrong = [
+            f"exit code {output.code}, {output.out.strip()[:12]}, {output.err.strip()[-300:]}"
+            for output in outputs
+            if (output.out != alone.out if output.code == 0 else words not in (one_line(output) or ""))
+        ]
+        if all(output.code for output in outputs):
+            wrong.append("nobody came to an end")
+        left = sorted(path.name for path in folder.iterdir())
+        if left != [made]:
+            wrong.append(f"left behind: {left}")
+        (again,) = finish([start(_READ[made], folder)], [0.0])
+        if again.out != alone.out:
+            wrong.append(f"read again: {again.out.strip()[:12]}, {again.err.strip()[-300:]}")
+        return wrong
+
+    return check
+
+
+_SETTINGS = "V = np.random.default_rng(0).poisson(4.0, (60, 40)); model = psgld.FactorModel(3, 'poisson')\n"
+_ON_STORE = _SETTINGS + (
+    "settings = dict(draws=40, tune=200, progress=False, engine=psgld.Threads(1), checkpoint_every=0.02)\n"
+    "post = psgld.sample(V, model, store='run.zarr', resume=True, **settings)\n"
+    "print(digest(post))\n"
+)
+_WITH_READERS = _ON_STORE.replace(
+    "print(",
+    "for _ in range(20): psgld.load('run.zarr')\nassert digest(psgld.load('run.zarr')) == digest(post)\nprint(",
+)
+_TO_FILE = _SETTINGS + (
+    "post = psgld.sample(V, model, draws=10, tune=50, progress=False, engine=psgld.Threads(1))\n"
+    "for _ in range(10): post.save('run.npz'); psgld.load('run.npz')\n"
+    "print(digest(post))\n"
+)
+_TO_SAVED = _SETTINGS + (
+    "post = psgld.sample(V, model, draws=10, tune=50, progress=False, engine=psgld.Threads(1))\n"
+    "post.save('saved.zarr')\n"
+    "print(digest(post))\n"
+)
+_TO_SHARDS = _SETTINGS + (
+    "found = psgld.shard(V + 1.0, 'shards', blocks=4)\nprint(found.load().fingerprint())\n"
+)
+_READ = {
+    "run.zarr": "print(digest(psgld.load('run.zarr')))",
+    "run.npz": "print(digest(psgld.load('run.npz')))",
+    "saved.zarr": "print(digest(psgld.load('saved.zarr')))",
+    "shards": "print(psgld.Observations.from_shards('shards').fingerprint())",
+}
+"""How what was made is looked at when all is over."""
+
+_BUSY = "is being written by another run (process"
+
 TARGETS = {
+    "store": Target(write_nothing, _ON_STORE, one_wins(_BUSY, "run.zarr")),
+    "store that goes on": Target(write_some_draws, _ON_STORE, one_wins(_BUSY, "run.zarr")),
+    "store and readers": Target(write_some_draws, _WITH_READERS, one_wins(_BUSY, "run.zarr")),
+    "saved file": Target(write_nothing, _TO_FILE, one_wins("nobody may fail", "run.npz")),
+    "saved store": Target(write_nothing, _TO_SAVED, one_wins("cannot write saved.zarr", "saved.zarr")),
+    "sharding": Target(write_nothing, _TO_SHARDS, one_wins("exists; give a new place", "shards")),
     "shards": Target(write_shards, _ON_SHARDS, share_blocks),
     "shards with blocks": Target(write_blocks, _ON_SHARDS, share_blocks),
     "shards with damaged blocks": Target(write_damaged_blocks, _ON_SHARDS, share_damaged_blocks),

@@ -24,8 +24,6 @@ from psgld.engines import block_cache
 from psgld.probes import Probes
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks import together
-
 zarr = pytest.importorskip("zarr")
 
 RUN = {"draws": 2, "tune": 8, "chains": 1, "progress": False, "engine": psgld.Threads(1)}
@@ -493,10 +491,3 @@ def test_folders_of_any_name(name, tmp_path, monkeypatch):
     assert fitted(name).shape == fitted(tmp_path / name).shape
     labelled = psgld.shard(iter([(["a", "b"], [1, 2], [1.0, 2.0])]), f"below/{name}", blocks=1)
     assert labelled.load().row_labels.tolist() == ["a", "b"]
-
-
-@pytest.mark.parametrize("target", ["shards", "shards with blocks", "shards with damaged blocks"])
-def test_several_at_once(target):
-    """`python -m benchmarks.together` has more rounds."""
-    for wrong in together.rounds(together.TARGETS[target], 1, seed=list(together.TARGETS).index(target)):
-        assert wrong == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from threading import get_ident
 from typing import Any, final
 
 import numpy as np
@@ -91,8 +93,8 @@ def shard(
     Shards(3 × 2, 4 stored, 2 strips, absent='unobserved', float32, at shards)
     """
     _check(blocks, absent, duplicates, seed)
-    target = open_group(path, "w-")
     local = local_path(path)
+    target = open_group(path, "w-") if local is None else _claimed(local)
     folder = tempfile.mkdtemp(prefix="psgld-", dir=local.parent if local else None)
     try:
         with naming(Path(source)) if isinstance(source, str | PathLike) else nullcontext():
@@ -110,6 +112,25 @@ def shard(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Shards.open(path)
+
+
+def _claimed(folder: Path) -> Any:
+    """Return a new group in a folder that is ours alone: of several that shard into it at once, one does.
+
+    It is made beside and renamed, which fails if there is something in the folder already.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder} exists; give a new place, or remove it first")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}-{get_ident():x}")
+    try:
+        open_group(beside, "w-")
+        os.rename(beside, folder)
+    except OSError:
+        raise DataError(f"{folder} exists; give a new place, or remove it first") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return open_group(folder, "r+")
 
 
 def _check(blocks: int, absent: str | None, duplicates: str, seed: object) -> None:
