@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -17,8 +18,8 @@ from pathlib import Path
 
 from ..errors import DataError, warn
 
-_MOST = 1000
-"""Bytes that are read of what an owner says."""
+_MOST, _LOOKS = 1000, 50
+"""Bytes that are read of what an owner says, and how often before it is taken to say nothing."""
 
 
 @contextmanager
@@ -81,9 +82,11 @@ def _introduction() -> bytes:
 
 
 def _owner(handle: int) -> str:
-    """Return who owns the lock, if that can be read."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        said = json.loads(os.pread(handle, _MOST, 0))
-        process, host, since = int(said["process"]), str(said["host"]), str(said["since"])
-        return " ".join(f" (process {process} on {host[:100]}, since {since[:40]})".splitlines())
+    """Return who owns the lock, if that can be read; it may be about to say so."""
+    for _ in range(_LOOKS):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            said = json.loads(os.pread(handle, _MOST, 0))
+            process, host, since = int(said["process"]), str(said["host"]), str(said["since"])
+            return " ".join(f" (process {process} on {host[:100]}, since {since[:40]})".splitlines())
+        time.sleep(0.01)
     return ""

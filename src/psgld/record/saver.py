@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..engines import Engine
 from ..errors import DataError
 from ..files import DAMAGE, Several, read_arrays, write_arrays
+from ..limits import check_room_for_threads
 from .draws import FACTORS
 from .layout import POSTERIOR, STATS, TRACKED, WARMUP
 from .moments import RunningMoments
@@ -67,6 +68,7 @@ class Saver:
         self._written: dict[int, tuple[int, int]] = {}  # rows of the trace and of the burn-in, of each chain
         self._last: dict[int, float] = {}
         self._failures: dict[int, Exception] = {}
+        check_room_for_threads(1)
         self._writer = ThreadPoolExecutor(1, "psgld-store")
         self._pending: dict[int, Future[None]] = {}
         # Draws of a chain and factor that are written before their checkpoint.

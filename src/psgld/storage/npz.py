@@ -69,6 +69,10 @@ def load(source: Path) -> Posterior:
         return check(_rebuild(header, arrays))
     except DataError:
         raise
+    except MemoryError as error:
+        raise DataError(
+            f"{source}: not enough memory to read it ({error}); free some, or read a smaller run"
+        ) from error
     except DAMAGE as error:
         why = " ".join(str(error).split())[:300]
         raise DataError(f"{source} is not a psgld posterior, or is damaged: {why}") from error
