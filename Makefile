@@ -74,7 +74,7 @@ preloaded = env LD_PRELOAD="$$($(CXX) -print-file-name=lib$(1).so) $$($(CXX) -pr
 sanitize: sanitize-address sanitize-thread
 
 sanitize-address: $(SANITIZE)/address.built
-	$(call preloaded,asan,address) ASAN_OPTIONS=detect_leaks=0 $(SANITIZED) $(THREADED) tests/test_kernels.py tests/test_reference.py tests/test_data.py
+	$(call preloaded,asan,address) ASAN_OPTIONS=detect_leaks=0 $(SANITIZED) $(THREADED) $(addprefix tests/test_,kernels.py reference.py data.py shards_hostile.py)
 
 sanitize-thread: $(SANITIZE)/thread.built
 	setarch -R $(call preloaded,tsan,thread) TSAN_OPTIONS=halt_on_error=1 $(SANITIZED) $(THREADED)

@@ -301,7 +301,11 @@ class Observations:
         for array in (self.indptr.astype("<i8"), self.indices.astype("<i4"), values):
             digest.update(array.data)
         for labels in (self.row_labels, self.col_labels):
-            if labels is not None and np.array_equal(labels, np.arange(len(labels))):
+            if (
+                labels is not None
+                and labels.dtype.kind == "i"
+                and np.array_equal(labels, np.arange(len(labels)))
+            ):
                 labels = None  # as older versions had it
             digest.update(json.dumps(labels if labels is None else labels.tolist()).encode())
         return digest.hexdigest()
