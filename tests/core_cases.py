@@ -301,9 +301,7 @@ def inspect_rows() -> Case:
         "start": int64(0, 2, 3), "index": np.array([0, 2, 1], np.int32), "value": np.ones(3),
         "strips": np.arange(J).astype(np.uint16) % 2, "counts": np.zeros(2, np.int64),
     }  # fmt: skip
-    return Case(
-        lambda **a: _core.inspect_rows(*a.values()), given, bounds=("start",), sized=("index", "value")
-    )
+    return Case(lambda **a: _core.inspect_rows(*a.values()), given, {"strips": 2}, sized=("index", "value"))
 
 
 def dots() -> Case:

@@ -53,7 +53,8 @@ def world() -> Any:
     try:
         comm = _copy(MPI.COMM_WORLD)
         if comm.Get_size() > 1:
-            _calls.prepare(_copy(comm))
+            _departures.prepare(_copy(comm))
+            _departures.met = False
     except SamplingError as error:
         _end_all(error, MPI.COMM_WORLD, None)
     return comm
@@ -67,46 +68,45 @@ def _copy(comm: Any) -> Any:
 
 
 @final
-class _Calls:
-    """The calls of psgld that all ranks make together, and who has left before one of them.
+class _Departures:
+    """Ranks whose script ended before they met the others in any call of psgld: who waits for them waits in vain.
 
-    When the script of a rank ends it says goodbye, with the number of calls that it took part in. Whoever waits for it
-    in a later call would wait in vain.
+    Such a rank says so when it ends. One that has met the others says nothing: no message is left over in a job that
+    goes well, and the witness watches from the first call on.
     """
 
-    begun = done = 0
+    met = False
+    """Whether this rank has taken part in anything."""
 
     def __init__(self) -> None:
         self._comm: Any = None
-        self._left: dict[int, int] = {}
 
     def prepare(self, comm: Any) -> None:
-        """Take a communicator for goodbyes alone."""
+        """Take a communicator for these messages alone."""
         self._comm = comm
         atexit.register(self._say_goodbye)
 
     def _say_goodbye(self) -> None:
-        others = (rank for rank in range(self._comm.Get_size()) if rank != self._comm.Get_rank())
-        for rank in others:
-            self._comm.Isend(np.array([self.done]), rank).Free()
+        if not self.met:
+            for rank in range(self._comm.Get_size()):
+                if rank != self._comm.Get_rank():
+                    self._comm.Isend(np.zeros(1, np.int64), rank).Free()
 
     def check(self) -> None:
-        """Raise SamplingError if a rank has left that should take part in the present call."""
-        while self._comm is not None and self._comm.Iprobe():
-            from mpi4py import MPI
+        """Raise SamplingError if a rank has left without taking part in anything."""
+        if self._comm is None or not self._comm.Iprobe():
+            return
+        from mpi4py import MPI
 
-            done, status = np.zeros(1, np.int64), MPI.Status()
-            self._comm.Recv(done, status=status)
-            self._left[status.Get_source()] = int(done[0])
-        for rank, done_there in self._left.items():
-            if done_there < self.begun:
-                raise SamplingError(
-                    f"rank {rank} has left, its script ended or failed, while the others wait for it; "
-                    "all ranks must make the same calls of psgld"
-                )
+        status = MPI.Status()
+        self._comm.Recv(np.zeros(1, np.int64), status=status)
+        raise SamplingError(
+            f"rank {status.Get_source()} has left, its script ended or failed, while the others wait for it; "
+            "all ranks must make the same calls of psgld"
+        )
 
 
-_calls = _Calls()
+_departures = _Departures()
 
 
 def wait(requests: list[Any]) -> None:
@@ -119,6 +119,7 @@ def wait(requests: list[Any]) -> None:
     test_all = type(requests[0]).Testall
     for _ in range(20):
         if test_all(requests):
+            _departures.met = True
             return
     start, looked = time.monotonic(), 0.0
     while not test_all(requests):
@@ -129,12 +130,13 @@ def wait(requests: list[Any]) -> None:
         time.sleep(0.0001)
         if waited - looked > 0.1:
             looked = waited
-            _calls.check()
+            _departures.check()
         if waited > _longest():
             raise SamplingError(
                 f"no word from the other ranks for {_longest():g} s; a rank hangs or a host is cut off: mend that and "
                 "go on with --resume, or set PSGLD_PATIENCE to more seconds"
             )
+    _departures.met = True
 
 
 @cache
@@ -288,10 +290,8 @@ def guard() -> Iterator[None]:
     """End all ranks if this one fails, after one line that says which and why."""
     comm, connection = world(), None
     try:
-        _calls.begun += 1
         connection = _witness()
         yield
-        _calls.done += 1
     except BaseException as error:
         if comm.Get_size() == 1:
             raise
