@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..errors import DataError, in_bytes
+from ..archive import check_memory
+from ..errors import DataError
 from ..labels import FloatArray, IntArray, LabelArray
-from ..limits import available_memory
 from ..zarr_library import plain_array
 from .manifest import PARTS, faulty
 from .store import chunks_of, read
@@ -60,7 +60,7 @@ def check_sides_on_disk(group: Any, manifest: dict[str, Any], where: str) -> Non
         array = array_on_disk(group, name, KINDS.get(name, np.int64), where)
         if array.shape != (size,):
             raise faulty(where, f"{name} has {array.shape[0]} elements, {size} are needed")
-        check_room(size * array.dtype.itemsize, f"{where}: {name}")
+        check_memory(size * array.dtype.itemsize, f"{where}: {name}")
 
 
 def read_sides(group: Any, manifest: dict[str, Any], where: str) -> Sides:
@@ -83,14 +83,7 @@ def check_strips_on_disk(group: Any, manifest: dict[str, Any], where: str) -> No
         room = (manifest["blocks"], max(strip["entries"] for strip in manifest["strips"]))
         if array.shape[0] != room[0] or array.shape[1] < room[1]:
             raise faulty(where, f"{name} has the shape {array.shape}, {room} is needed")
-        check_room(room[1] * array.dtype.itemsize, f"{where}: {name} of a strip")
-
-
-def check_room(size: int, what: str) -> None:
-    """Refuse to read more than there is memory for."""
-    free = available_memory()
-    if free is not None and size > free:
-        raise DataError(f"{what} would take {in_bytes(size)}, {in_bytes(free)} are free; free some memory")
+        check_memory(room[1] * array.dtype.itemsize, f"{where}: {name} of a strip")
 
 
 def _first_missing(array: Any, pieces: list[int]) -> int:
@@ -189,7 +182,7 @@ def decoded(text: NDArray[np.uint8], ends: IntArray, side: str, where: str) -> L
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
     if (starts > ends).any() or starts.min() < 0 or ends[-1] != len(text):
         raise faulty(where, f"the {side} labels do not end with their text")
-    check_room(4 * len(ends) * int((ends - starts).max()), f"{where}: the {side} labels")
+    check_memory(4 * len(ends) * int((ends - starts).max()), f"{where}: the {side} labels")
     whole = text.tobytes()
     try:
         names = [whole[a:b].decode() for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
@@ -210,7 +203,7 @@ def read_labels(
         array = array_on_disk(group, path, np.uint8 if name == "text" else np.int64, where)
         if name != "text" and array.shape != (size,):
             raise faulty(where, f"there are {array.shape[0]} {side} labels, {size} are needed")
-        check_room(array.nbytes, f"{where}: {path}")
+        check_memory(array.nbytes, f"{where}: {path}")
         arrays[name] = read(group, path, sha, where)
     if "integers" in arrays:
         labels: LabelArray = arrays["integers"].astype(np.int64, copy=False)

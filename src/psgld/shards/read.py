@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..archive import check_memory
 from ..data import Entries, LabelledEntries, Observations
 from ..errors import DataError
 from ..labels import Csr, FloatArray, IntArray
@@ -19,7 +20,6 @@ from ..partition import Assigned
 from .contents import (
     KINDS,
     Sides,
-    check_room,
     check_sides_on_disk,
     check_strip,
     check_strips_on_disk,
@@ -197,7 +197,7 @@ class Shards(Observations):
         if strips is not None:
             counts = np.where(np.isin(self._sides.row_strips, list(strips)), counts, 0)
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        check_room(int(indptr[-1]) * (4 + np.dtype(self.manifest["dtype"]).itemsize), f"{self.path}")
+        check_memory(int(indptr[-1]) * (4 + np.dtype(self.manifest["dtype"]).itemsize), f"{self.path}")
         indices = np.empty(indptr[-1], np.int32)
         values = np.empty(indptr[-1], self.manifest["dtype"])
         for b in some:
