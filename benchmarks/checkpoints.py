@@ -18,7 +18,7 @@ from typing import Any, final
 from unittest import mock
 
 import psgld
-from psgld.record import Saver
+from psgld.storage.saver import Saver
 
 from . import problems
 from .harness import Row, Settings, in_turns, timed

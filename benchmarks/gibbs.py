@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import psgld
-from psgld.probes import Probes
+from psgld.dynamics.probes import Probes
 from psgld.samplers.gibbs import GibbsChain
 
 from . import problems

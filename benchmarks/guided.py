@@ -97,8 +97,8 @@ def work_through(target: str, inputs: int) -> None:
 
     with atheris.instrument_imports(include=["psgld"], enable_loader_override=False):
         import psgld.cli
-        import psgld.market
-        import psgld.readers
+        import psgld.data.matrix_market
+        import psgld.data.readers
         import psgld.storage  # noqa: F401
 
         from . import fuzzing

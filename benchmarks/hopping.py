@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import psgld
-from psgld.engines.hopping import hop
-from psgld.probes import Probes
+from psgld.dynamics.probes import Probes
+from psgld.engines.distributed.hopping import hop
 
 from . import problems
 from .harness import Row, Settings
@@ -93,7 +93,7 @@ def _hops(chains: list[Any]) -> None:
 def _measure(folder: Path, rounds: int) -> None:
     from mpi4py import MPI
 
-    from psgld.engines import ranks
+    from psgld.engines.distributed import ranks
 
     engine = psgld.MPI(1)
     with np.load(folder / "problem.npz") as file:

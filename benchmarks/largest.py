@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import psgld
-from psgld.probes import Probes
+from psgld.dynamics.probes import Probes
 
 from . import problems, prototype
 from .harness import Row

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from psgld import plan
-from psgld.plan import Size
+from psgld.tools import forecast as plan
+from psgld.tools.forecast import Size
 
 from .harness import Row, Settings
 

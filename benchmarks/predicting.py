@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import psgld
-from psgld.predict import Prediction, held
-from psgld.recommend import Context
-from psgld.record import Draws
+from psgld.posterior.predict import Prediction, held
+from psgld.posterior.recommend import Context
+from psgld.runs.draws import Draws
 
 from .harness import Case, Row, Settings, in_turns, timed
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import psgld
-from psgld.probes import Probes
+from psgld.dynamics.probes import Probes
 from psgld.samplers.langevin import LangevinChain
 
 from .harness import Settings

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import psgld
-from psgld.probes import Probes
+from psgld.dynamics.probes import Probes
 
 from . import problems
 from .harness import Row, Settings
@@ -100,7 +100,7 @@ def _patient_barrier(comm: Any) -> None:
 
 
 def _measure(folder: Path, rounds: int) -> None:
-    from psgld.engines import ranks
+    from psgld.engines.distributed import ranks
 
     comm, engine = ranks.world(), psgld.MPI(1)
     with np.load(folder / "problem.npz") as file:

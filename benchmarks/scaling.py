@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 import psgld
-from psgld import network, plan
+from psgld.tools import forecast as plan
+from psgld.tools import network
 
 from . import cluster, problems
 from .harness import Row, Settings
@@ -83,7 +84,7 @@ def _answer(command: list[str], environment: dict[str, str]) -> dict[str, Any]:
 
 
 def _measure(folder: Path, rounds: int) -> None:
-    from psgld.engines import ranks
+    from psgld.engines.distributed import ranks
 
     comm, engine = ranks.world(), psgld.MPI(1)
     seconds = 0.5 if rounds > 1 else 0.02

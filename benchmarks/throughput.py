@@ -15,7 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import psgld
-from psgld.probes import Probes
+from psgld.dynamics.probes import Probes
 
 from . import problems
 from .harness import Row, Settings, in_turns, timed

@@ -11,15 +11,16 @@ import sys
 from unittest import mock
 
 import numpy as np
-from test_threads import counts
+from chain_cases import counts
 
 import psgld
 from psgld import DSGLD, PSGLD, FactorModel, Observations
-from psgld.engines import ranks
+from psgld.dynamics.probes import Probes
+from psgld.engines.distributed import ranks
 from psgld.engines.threads import H, W
-from psgld.probes import Probes
-from psgld.record import layout, store
 from psgld.samplers import langevin
+from psgld.storage import layout
+from psgld.storage import zarr_store as store
 
 BLOCKS = 4
 

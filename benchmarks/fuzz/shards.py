@@ -49,7 +49,7 @@ def _manifest(rng: random.Random, tree: Tree) -> dict[str, bytes | None]:
             manifest[name] = nonsense(rng, manifest[name])
         elif name == "shape":
             manifest[name] = [rng.choice((n, n + 1, n - 1, rng.choice(_MAGNITUDES))) for n in (7, 6)]
-        elif name == "strips":
+        elif name == "strips" and manifest[name]:
             rng.choice(manifest[name])["entries"] = rng.choice(_MAGNITUDES)
         else:
             manifest[name] = rng.choice(_MAGNITUDES)

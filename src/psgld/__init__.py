@@ -9,11 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import datasets as datasets
-from .data import Observations, observations
+from .data.observations import Observations, observations
+from .data.partition import Assigned, InOrder, Shuffled
+from .data.shards import Shards, shard
+from .dynamics.metrics import Identity, NonNegative, RealValued
+from .dynamics.schedule import Cyclic, Proportional, Reshuffled
+from .dynamics.step_size import Constant, Cyclical, Decay, Power
 from .engines import MPI, Threads
 from .errors import DataError, ModelError, PsgldError, PsgldWarning, SamplingError
-from .estimate import Estimate
-from .metrics import Identity, NonNegative, RealValued
 from .models import (
     CompoundPoisson,
     Exponential,
@@ -28,22 +31,17 @@ from .models import (
     Tweedie,
 )
 from .optimize import optimize
-from .partition import Assigned, InOrder, Shuffled
-from .posterior import Posterior
-from .predict import Prediction
-from .progress import Progress
-from .recommend import UCB, Mean, Probability, Recommendations, Thompson
+from .posterior import Posterior, load
+from .posterior.estimate import Estimate
+from .posterior.predict import Prediction
+from .posterior.recommend import UCB, Mean, Probability, Recommendations, Thompson
+from .runs.progress import Progress
 from .sample import sample
 from .samplers import DSGD, DSGLD, LD, PSGLD, SGLD, BPMFGibbs, Gibbs
-from .schedule import Cyclic, Proportional, Reshuffled
-from .shards import Shards, shard
-from .step_size import Constant, Cyclical, Decay, Power
-from .storage import load
+from .system.version import __version__
 
 if TYPE_CHECKING:
-    from .estimators import BayesianMF, BayesianNMF
-
-__version__ = "0.1.0"
+    from .sklearn import BayesianMF, BayesianNMF
 
 __all__ = [
     "DSGD",
@@ -111,11 +109,11 @@ _ESTIMATORS = ("BayesianMF", "BayesianNMF")
 def __getattr__(name: str) -> Any:
     """Import pictures and estimators when they are asked for: these need scikit-learn, which nothing else does."""
     if name == "plots":
-        return import_module(".plots", __name__)
+        return import_module(".posterior.plots", __name__)
     if name not in _ESTIMATORS:
         raise AttributeError(f"module 'psgld' has no attribute {name!r}")
     try:
-        from . import estimators
+        from . import sklearn as estimators
     except ImportError as error:  # not there, or too old
         if (error.name or "").partition(".")[0] != "sklearn":
             raise

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import Observations
+from .data.observations import Observations
 from .errors import DataError
 from .models import Tweedie
 from .models import likelihood as as_likelihood

@@ -8,17 +8,17 @@ from typing import Any, final
 
 import numpy as np
 
-from .data import observations
+from .data.observations import observations
+from .dynamics.probes import Probes
 from .engines import Threads
 from .engines.threads import H, W
 from .errors import SamplingError
-from .estimate import Estimate
-from .interrupt import Interrupt
 from .models import FactorModel
-from .probes import Probes
-from .progress import Meter, ProgressOption
-from .run import run
-from .sample import Seed, _check_count, _check_kinds, _check_model, _keys, _model, _ready
+from .posterior.estimate import Estimate
+from .runs.inputs import Seed, chain_keys, check_count, check_kinds, check_model, chosen_model, ready
+from .runs.interrupt import Interrupt
+from .runs.loop import run
+from .runs.progress import Meter, ProgressOption
 from .samplers import DSGD
 
 _HALVINGS = 3
@@ -80,29 +80,29 @@ def optimize(
     >>> estimate.converged, estimate.predict([0, 1], [3, 4]).shape
     (True, (2,))
     """
-    _check_model(model, rank, "optimize")
+    check_model(model, rank, "optimize")
     settings = DSGD() if sampler is None else sampler
     if not isinstance(settings, DSGD):
         raise SamplingError(f"sampler must be DSGD(…), got {sampler!r}; psgld.sample takes the others")
     engine = Threads() if engine is None else engine
-    _check_kinds(engine, progress)
+    check_kinds(engine, progress)
     if not isinstance(engine, Threads):
         raise SamplingError(
             f"optimize runs on Threads(…), got {engine!r}; psgld.sample(sampler='dsgd') runs on MPI()"
         )
-    _check_count("max_passes", max_passes, least=1)
+    check_count("max_passes", max_passes, least=1)
     if not 0 <= tolerance < np.inf:
         raise SamplingError(f"tolerance must be >= 0 and finite, got {tolerance!r}")
     data = observations(V)
-    model = _model(model, rank, data)
-    data = _ready(data, model, settings.dtype)
+    model = chosen_model(model, rank, data)
+    data = ready(data, model, settings.dtype)
     if settings.step_size is None:  # as a sampler begins; the climb itself halves it
         first = settings.prepare(data, model, engine, 1).step_size
         settings = replace(settings, step_size=float(first(np.zeros(1))[0]))
     setup = replace(settings.prepare(data, model, engine, 0), flat=not priors)
     # All entries of small data, a tenth of large ones: what is gained at some entries may be lost at others.
     watched = min(data.size, max(_WATCHED, data.size // 10))
-    chain = setup.chain(_keys(seed, 1)[0], Probes.some(data, watched))
+    chain = setup.chain(chain_keys(seed, 1)[0], Probes.some(data, watched))
     climb: Any = _Climb(chain, max_passes, tolerance * data.size)
     meter = Meter(progress, max_passes * setup.cycle)
     with Interrupt() as interrupt:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import PsgldError, PsgldWarning
+from ..system.version import __version__
 from . import completion, demo, doctor, evaluate, export, fit, plan, predict, recommend, shard, summary
 from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
 from .output import in_options, open_closed_streams, say
@@ -24,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     open_closed_streams()
     parser = make_parser()
-    args = parser.parse_args(argv)
+    args = parser.parse_args(argv, Namespace(parser=parser))
     if args.command is None:
         parser.print_help()
         return FAILED
@@ -36,8 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> Parser:
     """Return the parser of all commands."""
-    from .. import __version__
-
     parser = Parser(
         prog="psgld",
         description="Bayesian matrix factorisation: draws of W and H in V ≈ W H, and what they predict.",

@@ -46,17 +46,15 @@ def add(commands: Any) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print the script."""
-    from . import make_parser
-
+    """Print the script for the parser of all commands, which comes with the arguments."""
     if args.shell == "fish":
-        print(fish_script(make_parser()), end="")
+        print(fish_script(args.parser), end="")
         return 0
     # zsh runs the functions of bash, after this line.
     before = (
         "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n" if args.shell == "zsh" else ""
     )
-    print(before + script(make_parser()), end="")
+    print(before + script(args.parser), end="")
     return 0
 
 

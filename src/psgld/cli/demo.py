@@ -13,7 +13,7 @@ from .options import INTERRUPTED, Parser, integer
 
 if TYPE_CHECKING:
     from ..datasets import Synthetic
-    from ..posterior import Posterior
+    from ..posterior.posterior import Posterior
 
 _RANK, _LEVEL = 8, 0.9
 _SIZES = {"users": 1000, "items": 500, "entries": 40_000}
@@ -97,7 +97,7 @@ def _write(data: Synthetic, posterior: Posterior, out: Path) -> None:
     posterior.save(out / "demo.npz")
     print(f"4. Written to {out}: the ratings (train.csv, test.csv), the posterior (demo.npz)")
     try:
-        from ..plots import overview
+        from ..posterior.plots import overview
 
         overview(posterior, data.test).savefig(out / "demo.png", dpi=120)
         print("   and a picture of it all (demo.png). Look at it!")

@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Examine and report; fail if the self-check does."""
-    from ..doctor import examine, text
+    from ..tools.doctor import examine, text
     from .output import print_json
 
     if args.mpi:
@@ -48,8 +48,8 @@ def run(args: Namespace) -> int:
 
 def _network(args: Namespace) -> int:
     """Measure on all ranks, report on rank 0."""
-    from .. import network
     from ..engines import MPI
+    from ..tools import network
     from .output import print_json
 
     engine = MPI(args.threads)

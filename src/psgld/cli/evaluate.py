@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Read the entries, predict, compare."""
-    from ..storage import load
+    from ..posterior import load
     from .output import print_json, say
     from .scores import score
     from .tables import read_entries, select_known

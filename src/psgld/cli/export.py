@@ -38,8 +38,8 @@ def add(commands: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Load, write, say how much."""
-    from ..export import export
-    from ..storage import load
+    from ..posterior import load
+    from ..posterior.export import export
     from .output import check_writable, print_json, say, size_of
 
     check_writable(args.output, inputs=[args.run_file])

@@ -9,16 +9,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..data import ABSENT, Observations, observations
+from ..data.labels import DUPLICATES
+from ..data.observations import ABSENT, Observations, observations
+from ..dynamics.metrics import METRICS
 from ..engines import Engine
 from ..errors import DataError, PsgldWarning, SamplingError
-from ..interrupt import like_ctrl_c
-from ..labels import DUPLICATES
-from ..metrics import METRICS
 from ..models import LIKELIHOODS, MAX_RANK, FactorModel, guess
-from ..posterior import Posterior
-from ..resume import STORE_DTYPES
+from ..posterior.posterior import Posterior
+from ..runs.interrupt import like_ctrl_c
 from ..samplers import SAMPLERS, Sampler
+from ..storage.resume import STORE_DTYPES
 from .options import (
     INTERRUPTED,
     Parser,
@@ -131,7 +131,7 @@ def _add_store(parser: Parser) -> None:
 def run(args: Namespace) -> int:
     """Read, sample, save, report; on several ranks, by the first."""
     from ..engines import MPI, Threads
-    from ..engines.ranks import launched
+    from ..engines.distributed.ranks import launched
 
     if args.engine == "threads" or (args.engine == "auto" and not launched()):
         with like_ctrl_c():
@@ -143,8 +143,8 @@ def run(args: Namespace) -> int:
 
 
 def _run(args: Namespace, engine: Engine) -> int:
+    from ..runs.agreement import own_strips
     from ..sample import sample
-    from ..together import own_strips
 
     store = _store(args)
     if engine.rank == 0:

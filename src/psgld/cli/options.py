@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from ..readers import Column
+from ..data.tables import Column
 
 FAILED, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 """Exit codes."""

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..csv_table import CsvTable
 from ..errors import DataError, in_bytes
-from ..files import whole_file
+from ..system.atomic import whole_file
+from ..system.csv_table import CsvTable
 from .options import option_of
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..checks import is_number
+from ..dynamics.metrics import METRICS
 from ..errors import DataError, in_bytes
-from ..metrics import METRICS
 from .options import Parser, add_json
 
 _MEASURED = ("latency", "bandwidth", "entry", "coefficient", "efficiency")
@@ -67,7 +67,7 @@ def add(commands: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Predict and report."""
-    from .. import plan
+    from ..tools import forecast as plan
     from .output import print_json
 
     size = plan.Size(args.rows, args.cols, args.entries, args.rank)
@@ -93,7 +93,7 @@ def run(args: Namespace) -> int:
 
 
 def _machine(args: Namespace, size: Any) -> Any:
-    from .. import plan
+    from ..tools import forecast as plan
 
     given = args.entry is not None and args.coefficient is not None
     found: dict[str, Any] = {} if args.network is None else _network(args.network)

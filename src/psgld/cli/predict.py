@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Read the pairs, predict, write."""
-    from ..storage import load
+    from ..posterior import load
     from .output import check_csv, print_json, write_csv
     from .tables import read_pairs, select_known
 

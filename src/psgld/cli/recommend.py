@@ -47,7 +47,7 @@ def add(commands: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Load, rank, write."""
-    from ..storage import load
+    from ..posterior import load
     from .output import check_csv, print_json, write_csv
 
     check_csv(args.output, args.run_file, *([args.seen] if args.seen else []))
@@ -67,7 +67,7 @@ def run(args: Namespace) -> int:
 
 def _policy(args: Namespace) -> Any:
     from ..errors import DataError
-    from ..recommend import POLICIES, UCB, Probability
+    from ..posterior.recommend import POLICIES, UCB, Probability
 
     for option, policy in (("threshold", Probability.name), ("width", UCB.name)):
         if getattr(args, option) is not None and args.policy != policy:
@@ -83,7 +83,7 @@ def _policy(args: Namespace) -> Any:
 
 def _seen(args: Namespace, posterior: Any) -> Any:
     """Return what to leave out: nothing, the entries of a file that the run knows, or those of the data."""
-    from ..data import Observations
+    from ..data.observations import Observations
     from ..errors import DataError
     from .tables import known, read_entries
 
@@ -103,7 +103,7 @@ def _seen(args: Namespace, posterior: Any) -> Any:
             f"none of the {len(rows)} entries of {args.seen} is of a row and a column of the run; "
             "are they swapped? --row and --col name them, --all leaves nothing out"
         )
-    from ..labels import find_labels
+    from ..data.labels import find_labels
 
     i = find_labels(posterior.row_labels, rows[both], posterior.shape[0], "row")
     j = find_labels(posterior.col_labels, cols[both], posterior.shape[1], "column")

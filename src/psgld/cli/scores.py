@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..predict import Prediction
+from ..posterior.predict import Prediction
 
 
 @final

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data import ABSENT
-from ..labels import DUPLICATES
+from ..data.labels import DUPLICATES
+from ..data.observations import ABSENT
 from .options import Parser, add_columns, add_json, integer
 from .output import print_json, say
 
@@ -48,7 +48,7 @@ def add(commands: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Shard and report."""
-    from ..shards import shard
+    from ..data.shards import shard
 
     start = time.perf_counter()
     shards = shard(

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Print the summary."""
-    from ..storage import load
+    from ..posterior import load
     from .fit import record
     from .output import print_json
 

@@ -13,20 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import observations
+from ..data.labels import LabelArray, encode, match_labels, merge
+from ..data.observations import observations
+from ..data.readers import naming, read_file, read_parquet_labels
+from ..data.tables import Column, Triples
+from ..data.text import DELIMITERS, split_line
 from ..errors import DataError
-from ..labels import LabelArray, encode, match_labels, merge
-from ..lines import blocks_of_lines, first_lines, open_text
-from ..posterior import Posterior
-from ..readers import (
-    DELIMITERS,
-    Column,
-    Triples,
-    naming,
-    read_file,
-    read_parquet_labels,
-    split_line,
-)
+from ..posterior.posterior import Posterior
+from ..system.lines import blocks_of_lines, first_lines, open_text
 from .output import say
 
 Labels = NDArray[Any]

@@ -1,7 +1,8 @@
 """Engines: where the blocks live and who works on them. They contain no mathematics."""
 
-from .hopping import HoppingChain
-from .mpi import MPI, MpiChain
+from .distributed.hopping import HoppingChain
+from .distributed.mpi import MPI
+from .distributed.mpi_chain import MpiChain
 from .threads import ThreadedChain, Threads
 
 Engine = Threads | MPI

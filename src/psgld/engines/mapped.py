@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from ..data.partition import Strips
+from ..data.shards import Shards
 from ..errors import DataError, warn
-from ..partition import Strips
-from ..shards import Shards
 from .block_cache import BlockFolder, block_folder
 
 _FORMAT = 3

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..checks import is_integer
-from ..data import Observations
+from ..data.observations import Observations
+from ..data.partition import Strips
+from ..data.shards import Shards
 from ..errors import ModelError
-from ..limits import available_cores
-from ..partition import Strips
-from ..shards import Shards
+from ..system.limits import available_cores
 from .mapped import mapped_grid
 
 W, H = 0, 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from psgld.models.dispersion import DispersionMove
 from psgld.models.factor_model import MAX_RANK, FactorModel
-from psgld.models.hyper import FactorStats, Hyper, Moments
-from psgld.models.likelihoods import (
+from psgld.models.hyperparameters import FactorStats, Hyper, Moments
+from psgld.models.likelihoods.dispersion import DispersionMove
+from psgld.models.likelihoods.members import (
     LIKELIHOODS,
     CompoundPoisson,
     Gamma,
@@ -17,8 +17,7 @@ from psgld.models.likelihoods import (
     likelihood,
     likelihood_from_dict,
 )
-from psgld.models.normal_wishart import RowNormal
-from psgld.models.priors import (
+from psgld.models.priors.families import (
     PRIORS,
     Exponential,
     GammaPrior,
@@ -27,6 +26,7 @@ from psgld.models.priors import (
     Prior,
     prior_from_dict,
 )
+from psgld.models.priors.normal_wishart import RowNormal
 
 __all__ = [
     "LIKELIHOODS",

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psgld.errors import ModelError
-from psgld.models.likelihoods import likelihood as as_likelihood
-from psgld.models.likelihoods import likelihood_from_dict
-from psgld.models.priors import Exponential, Normal, NormalWishart, Prior, prior_from_dict
-from psgld.models.tweedie import Tweedie
+from psgld.models.likelihoods.members import likelihood as as_likelihood
+from psgld.models.likelihoods.members import likelihood_from_dict
+from psgld.models.likelihoods.tweedie import Tweedie
+from psgld.models.priors.families import Exponential, Normal, NormalWishart, Prior, prior_from_dict
 
 MAX_RANK = 1000
 

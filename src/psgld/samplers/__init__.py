@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import SamplingError
+from .base import Chain, Planned, Sampler, Setup, State
 from .bpmf_gibbs import BPMFGibbs
-from .chain import Chain, Planned, Sampler, Setup, State
 from .dsgd import DSGD
 from .dsgld import DSGLD
 from .gibbs import Gibbs

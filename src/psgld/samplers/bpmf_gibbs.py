@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..data import Observations
+from ..data.observations import Observations
+from ..dynamics.probes import Probes
 from ..engines.threads import H, Threads, W
 from ..errors import ModelError, SamplingError
 from ..models import FactorModel
-from ..models.normal import NormalFormulas
-from ..probes import Probes
-from .chain import Setup, check_dtype, scale_of
+from ..models.priors.normal import NormalFormulas
+from .base import Setup, check_dtype, scale_of
 from .plain import PlainChain, PlainFactors
 
 Entries: TypeAlias = _core.Rows32 | _core.Rows64

@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import final
 
-from ..data import Observations
+from ..data.observations import Observations
+from ..data.partition import Partition, Shuffled
+from ..dynamics.metrics import Metric
+from ..dynamics.schedule import Cyclic, Schedule
+from ..dynamics.step_size import StepSize
 from ..engines import Engine
-from ..metrics import Metric
 from ..models import FactorModel
-from ..partition import Partition, Shuffled
-from ..schedule import Cyclic, Schedule
-from ..step_size import StepSize
-from ._settings import check, check_blocks, check_choice, setup_of
 from .langevin import LangevinSetup
 from .psgld import blocks_of, ring_bytes
+from .settings import check, check_blocks, check_choice, setup_of
 
 
 @final

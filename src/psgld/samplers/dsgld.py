@@ -13,16 +13,16 @@ from typing import final
 
 import numpy as np
 
-from ..data import Observations
+from ..data.observations import Observations
+from ..data.partition import Shuffled
+from ..dynamics.metrics import Metric
+from ..dynamics.schedule import Hopping
+from ..dynamics.step_size import StepSize
 from ..engines import Engine
 from ..errors import ModelError
-from ..metrics import Metric
 from ..models import FactorModel
-from ..partition import Shuffled
-from ..schedule import Hopping
-from ..step_size import StepSize
-from ._settings import check, check_count, check_size, check_temperature, entries_of, setup_of
 from .langevin import LangevinSetup
+from .settings import check, check_count, check_size, check_temperature, entries_of, setup_of
 
 
 @final

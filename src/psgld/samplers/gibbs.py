@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..data import Observations
+from ..data.observations import Observations
+from ..dynamics.probes import Probes
 from ..engines.threads import H, Threads, W
 from ..errors import DataError, ModelError
 from ..models import Exponential, FactorModel, GammaPrior
-from ..probes import Probes
-from .chain import Setup, check_dtype, scale_of
+from .base import Setup, check_dtype, scale_of
 from .plain import PlainChain, PlainFactors
 
 _MOST = 2**31 - 1

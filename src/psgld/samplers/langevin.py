@@ -14,17 +14,17 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dynamics.metrics import Metric
+from ..dynamics.probes import Probes
+from ..dynamics.schedule import Hopping, Schedule
+from ..dynamics.step_size import StepSize, tabulate
+from ..dynamics.subsample import Subsample
 from ..engines import Blocks, Engine, MpiChain, ThreadedChain
 from ..engines.threads import SCORE, Grid, H, W
 from ..errors import SamplingError
-from ..metrics import Metric
 from ..models import Hyper, Tweedie
-from ..models.hyper import start_sizes
-from ..probes import Probes
-from ..schedule import Hopping, Schedule
-from ..step_size import StepSize, tabulate
-from ..subsample import Subsample
-from .chain import Chain, Marks, Setup, State
+from ..models.hyperparameters import start_sizes
+from .base import Chain, Marks, Setup, State
 
 _FAMILIES = {1.0: 0, 2.0: 1, 0.0: 2, -1.0: 3, 0.5: 4}
 _ANY_POWER = 5  # `Family` in the core
@@ -46,6 +46,9 @@ _IDLE_CYCLES, _IDLE_SHARE, _IDLE_ITERATIONS = 8, 4, 8192
 """Where nothing is learnt and the metric stays, an upkeep only saves the chain, unless it has run away: after eight
 cycles, or a fourth of those so far, which it would lose then; but all until there is planned at once, which should not
 take long."""
+
+_MOST_CYCLES = 10
+"""From one upkeep to the next, where something is learnt."""
 
 _EARLY_CYCLES = 30
 """At first everything changes fast: an upkeep comes at the end of every cycle, and there is no momentum yet."""
@@ -347,6 +350,19 @@ class LangevinChain(Chain):
             setattr(self, attribute, type(getattr(self, attribute))(state[name]))
         self.divergences = [int(t) for t in state["divergences"]]
         self._sums = None
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """Raise ValueError if the numbers of a state from a file contradict each other: it would never be resumed."""
+        t, cycle, due = self.iteration, self.setup.cycle, self._next_upkeep
+        latest = max(_MOST_CYCLES, t // cycle) * cycle
+        if not 0 <= t < due <= t + latest or due % cycle:
+            raise ValueError(f"iteration {t} and next_upkeep {due}, in cycles of {cycle}")
+        sizes = (self.step_factor, self._scale, self._last_step)
+        if not all(0.0 <= x < math.inf for x in sizes) or min(sizes[:2]) <= 0.0 or self.step_factor > 1.0:
+            raise ValueError(f"step_factor {sizes[0]}, scale {sizes[1]}, last_step {sizes[2]}")
+        if min(self._upkeeps, self._swellings) < 0 or not all(0 <= d <= t for d in self.divergences):
+            raise ValueError(f"upkeeps {self._upkeeps}, divergences at {self.divergences[:5]}")
 
     def _hypers(self) -> tuple[tuple[str, Hyper], ...]:
         return ("hyper", self.hyper), ("metric_hyper", self._metric_hyper), ("saved_hyper", self._saved_hyper)
@@ -407,7 +423,7 @@ class LangevinChain(Chain):
         """Return 1, or more where a cycle takes less time than its upkeep in Python, or where little is to be done."""
         early = _EARLY_CYCLES - cycle  # there is an upkeep at its end, when momentum sets in
         if self._learns() or self.setup.metric.due(self._upkeeps + 1):
-            return 1 if early > 0 else int(np.clip(3e-4 / self._cycle_seconds(), 1, 10))
+            return 1 if early > 0 else int(np.clip(3e-4 / self._cycle_seconds(), 1, _MOST_CYCLES))
         idle = max(_IDLE_CYCLES, min(cycle // _IDLE_SHARE, _IDLE_ITERATIONS // self.setup.cycle))
         cycles, most = 1, min(cycle, idle, early if early > 0 else idle)
         while cycles < most and not self.setup.metric.due(self._upkeeps + cycles):

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from ..data import Observations
+from ..data.observations import Observations
+from ..data.partition import InOrder
+from ..dynamics.metrics import Metric
+from ..dynamics.schedule import Cyclic
+from ..dynamics.step_size import StepSize
 from ..engines.threads import Threads
-from ..metrics import Metric
 from ..models import FactorModel
-from ..partition import InOrder
-from ..schedule import Cyclic
-from ..step_size import StepSize
-from ._settings import check, check_temperature, setup_of
 from .langevin import LangevinSetup
+from .settings import check, check_temperature, setup_of
 
 
 @final

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .. import _core
 from ..engines.threads import H, W
 from ..models import Hyper, Tweedie
-from .chain import Chain, State
+from .base import Chain, State
 
 
 @final

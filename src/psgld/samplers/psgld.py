@@ -17,17 +17,17 @@ from typing import final
 
 import numpy as np
 
-from ..data import Observations
+from ..data.observations import Observations
+from ..data.partition import Assigned, Partition, Shuffled, choose_blocks
+from ..data.shards import Shards
+from ..dynamics.metrics import Identity, Metric
+from ..dynamics.schedule import Cyclic, Schedule
+from ..dynamics.step_size import StepSize
 from ..engines import Engine
 from ..errors import ModelError
-from ..metrics import Identity, Metric
 from ..models import FactorModel
-from ..partition import Assigned, Partition, Shuffled, choose_blocks
-from ..schedule import Cyclic, Schedule
-from ..shards import Shards
-from ..step_size import StepSize
-from ._settings import Common, check, check_blocks, check_choice, check_temperature, setup_of
 from .langevin import LangevinSetup
+from .settings import Common, check, check_blocks, check_choice, check_temperature, setup_of
 
 _MOST_PARTS = 8
 """With momentum more parts ask for smaller steps, and gain nothing."""

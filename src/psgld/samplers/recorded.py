@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from ..data.partition import InOrder, Shuffled
+from ..dynamics.metrics import METRICS
+from ..dynamics.schedule import Cyclic, Hopping, Proportional, Reshuffled
+from ..dynamics.step_size import Constant, Cyclical, Decay, Power
 from ..errors import SamplingError
-from ..metrics import METRICS
-from ..partition import InOrder, Shuffled
-from ..schedule import Cyclic, Hopping, Proportional, Reshuffled
-from ..step_size import Constant, Cyclical, Decay, Power
 
 _KINDS: tuple[Any, ...] = (
     *(Cyclic, Reshuffled, Proportional, Hopping),

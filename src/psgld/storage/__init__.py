@@ -7,11 +7,12 @@ from os import PathLike
 
 from ..checks import as_path
 from ..errors import DataError
-from ..posterior import Posterior
-from . import npz, store
+from ..runs.result import Result
+from . import npz
+from . import zarr as store
 
 
-def save(posterior: Posterior, path: str | PathLike[str]) -> None:
+def save(posterior: Result, path: str | PathLike[str]) -> None:
     """Write a posterior to `path`, all or nothing: a Zarr store if it ends in `.zarr`, else an `.npz` file."""
     target = as_path(path)
     if not target.name:
@@ -23,11 +24,8 @@ def save(posterior: Posterior, path: str | PathLike[str]) -> None:
     (store if target.suffix == ".zarr" else npz).save(replace(posterior, settings=settings), target)
 
 
-def load(path: str | PathLike[str]) -> Posterior:
-    """Read a posterior that `Posterior.save` or a run with `store=` wrote, into memory.
-
-    Of a run that goes on, or that was killed, it is the draws up to the last checkpoint, marked as interrupted.
-    """
+def read(path: str | PathLike[str]) -> Result:
+    """Read what `save` or a run with `store=` wrote, into memory; of a run that goes on, up to its last checkpoint."""
     source = as_path(path)
     if source.is_dir():
         return store.load(source)

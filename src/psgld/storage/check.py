@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..models import NormalWishart
-from ..posterior import Posterior
-from ..record.draws import NORMALS
+from ..runs.draws import NORMALS
+from ..runs.result import Result
 
 TRACE = {"iteration": "i", "lp": "f", "step_size": "f", "diverging": "b"}
 """The columns of a trace, and the kinds of their numbers."""
@@ -16,7 +16,7 @@ TRACE = {"iteration": "i", "lp": "f", "step_size": "f", "diverging": "b"}
 _NUMBERS = ("entries", "lp_entries", "tune", "thin", "divergences")
 
 
-def check(posterior: Posterior) -> Posterior:
+def check(posterior: Result) -> Result:
     """Return the posterior; raise ValueError with the first thing that does not fit."""
     _check_draws(posterior)
     _check_traces(posterior)
@@ -26,7 +26,7 @@ def check(posterior: Posterior) -> Posterior:
     return posterior
 
 
-def _check_draws(p: Posterior) -> None:
+def _check_draws(p: Result) -> None:
     d, (rows, cols), rank, components = p.draws, p.shape, p.model.rank, p.model.components
     n = np.shape(d.phi)
     if len(n) != 2 or min(*n, rows, cols) < 1:
@@ -53,7 +53,7 @@ def _check_draws(p: Posterior) -> None:
             raise ValueError(f"{name} of a model that has none")
 
 
-def _check_numbers(name: str, array: Any, p: Posterior) -> None:
+def _check_numbers(name: str, array: Any, p: Result) -> None:
     """Raise if draws hold numbers that no chain ever has: what is predicted from them would be nonsense, or hang."""
     if name in NORMALS:
         return  # an older version may not have kept them, and left NaN
@@ -67,7 +67,7 @@ def _check_numbers(name: str, array: Any, p: Posterior) -> None:
             raise ValueError(f"{name} holds numbers that are not finite, or below {least:g}")
 
 
-def _check_traces(p: Posterior) -> None:
+def _check_traces(p: Result) -> None:
     marks = (p.chains, *np.shape(p.warmup["lp"])[1:2])
     for table, shape in ((p.sample_stats, p.draws.phi.shape), (p.warmup, marks)):
         if set(table) != set(TRACE):
@@ -76,7 +76,7 @@ def _check_traces(p: Posterior) -> None:
             _expect(name, table[name], shape, kind)
 
 
-def _check_labels(p: Posterior) -> None:
+def _check_labels(p: Result) -> None:
     for name, labels, size in zip(
         ("row labels", "column labels"), (p.row_labels, p.col_labels), p.shape, strict=True
     ):
@@ -84,7 +84,7 @@ def _check_labels(p: Posterior) -> None:
             _expect(name, labels, (size,), "iU")
 
 
-def _check_tracked(p: Posterior) -> None:
+def _check_tracked(p: Result) -> None:
     if p.tracked is None:
         return
     for name, array in vars(p.tracked).items():

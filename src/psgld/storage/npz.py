@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ..data.seen import Seen
 from ..errors import DataError
-from ..files import DAMAGE, read_arrays, write_arrays
 from ..models import FactorModel
-from ..posterior import Posterior, Tracked
-from ..recommend import Seen
-from ..record import Draws
-from ..record.draws import NORMALS
+from ..runs.draws import NORMALS, Draws
+from ..runs.result import Result, Tracked
+from ..system.atomic import DAMAGE, read_arrays, write_arrays
 from .check import check
 
 _FORMAT = 1
@@ -24,7 +23,7 @@ _SOME = ("row_bias", "col_bias", *NORMALS)
 """Draws that every model has, and those that some have."""
 
 
-def save(posterior: Posterior, path: Path) -> None:
+def save(posterior: Result, path: Path) -> None:
     """Write a posterior to a file, all or nothing."""
     header = {
         "psgld": _FORMAT,
@@ -50,7 +49,7 @@ def save(posterior: Posterior, path: Path) -> None:
         raise DataError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def load(source: Path) -> Posterior:
+def load(source: Path) -> Result:
     """Read a posterior that `save` wrote."""
     if not zipfile.is_zipfile(source):
         raise DataError(f"{source} is not a psgld posterior, or is damaged: it is not an .npz file")
@@ -78,7 +77,7 @@ def load(source: Path) -> Posterior:
         raise DataError(f"{source} is not a psgld posterior, or is damaged: {why}") from error
 
 
-def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
+def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Result:
     def group(name: str) -> dict[str, Any]:
         return {key.removeprefix(f"{name}/"): a for key, a in arrays.items() if key.startswith(f"{name}/")}
 
@@ -86,7 +85,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
     model = FactorModel.from_dict(header["model"])
     rows, cols = (int(n) for n in header["shape"])
     kept: dict[str, Any] = {name: draws[name] for name in _DRAWS} | {name: draws.get(name) for name in _SOME}
-    return Posterior(
+    return Result(
         Draws(**kept),
         model,
         (rows, cols),

@@ -1,0 +1,82 @@
+// Python bindings of bpmf.hpp: exactly typed arrays in, factors changed in place.
+#include "bpmf/bpmf.hpp"
+
+#include "bind/arrays.hpp"
+#include "common/checks.hpp"
+
+namespace nb = nanobind;
+using namespace psgld;
+
+namespace {
+
+// Compressed rows that a sampler goes through again and again: checked once, held for as long.
+template <class T>
+struct HeldRows {
+  In<int64_t> start;
+  In<int32_t> index;
+  In<T> value;
+  size_t rows, columns;
+
+  HeldRows(In<int64_t> start, In<int32_t> index, In<T> value, size_t columns)
+      : start(start), index(index), value(value), rows(start.shape(0) - 1), columns(columns) {
+    require(start.shape(0) > 0 && index.shape(0) == value.shape(0), "wrong shapes");
+    require_rows(span(start), span(index), rows, columns);
+  }
+
+  NormalRows<T> job(const In<T, 2>& other, const Out<T, 2>& x) const {
+    require(x.shape(0) == rows && other.shape(0) == columns, "one row of a factor for each of the data");
+    require(other.shape(1) == x.shape(1), "as many components in both factors");
+    require_between(static_cast<int64_t>(x.shape(1)), 1, kMostComponents, "components");
+    NormalRows<T> out{};
+    out.components = static_cast<int>(x.shape(1));
+    out.start = start.data();
+    out.index = index.data();
+    out.value = value.data();
+    out.x = x.data();
+    return out;
+  }
+};
+
+template <class T>
+void bind(nb::module_& m, const char* name) {
+  using R = HeldRows<T>;
+  nb::class_<R>(m, name).def(nb::init<In<int64_t>, In<int32_t>, In<T>, size_t>());
+  m.def("draw_normal_rows", [](Pool& pool, const R& data, In<T, 2> other, Out<T, 2> x,
+                               In<double, 2> precision, In<double> linear, In<double> move, double phi,
+                               bool shared, int which, uint64_t iteration, uint64_t key) {
+    const size_t K = x.shape(1);
+    require(precision.shape(0) == K && precision.shape(1) == K && linear.shape(0) == K && move.shape(0) == K,
+            "one value a component");
+    NormalRows<T> rows = data.job(other, x);
+    rows.precision = precision.data();
+    rows.linear = linear.data();
+    rows.move = move.data();
+    rows.phi = phi;
+    rows.shared = shared;
+    rows.tag = static_cast<uint32_t>(which);
+    rows.key = key;
+    rows.iteration = iteration;
+    nb::gil_scoped_release release;
+    return draw_normal_rows(pool, rows, static_cast<int64_t>(x.shape(0)), other.data(),
+                            static_cast<int64_t>(other.shape(0)));
+  });
+  m.def("sum_residuals", [](Pool& pool, const R& data, In<T, 2> other, Out<T, 2> x, bool zeros) {
+    NormalRows<T> rows = data.job(other, x);
+    nb::gil_scoped_release release;
+    return sum_residuals(pool, rows, static_cast<int64_t>(x.shape(0)), other.data(),
+                         static_cast<int64_t>(other.shape(0)), zeros);
+  });
+  m.def("gram", [](In<T, 2> x, Out<double, 2> out) {
+    require(out.shape(0) == x.shape(1) && out.shape(1) == x.shape(1), "wrong shape");
+    nb::gil_scoped_release release;
+    kernels<T>().gram(x.data(), static_cast<int64_t>(x.shape(0)), static_cast<int64_t>(x.shape(1)),
+                      static_cast<int>(x.shape(1)), out.data(), OwnScratch<T>());
+  });
+}
+
+}  // namespace
+
+void bind_bpmf(nb::module_& m) {
+  bind<float>(m, "Rows32");
+  bind<double>(m, "Rows64");
+}

@@ -1,0 +1,193 @@
+// Python bindings of predict.hpp and fold_in.hpp: exactly typed arrays in, no guessing.
+#include "predict/predict.hpp"
+
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
+#include "bind/arrays.hpp"
+#include "common/checks.hpp"
+#include "predict/fold_in.hpp"
+
+namespace nb = nanobind;
+using namespace psgld;
+
+namespace {
+
+// The arrays that a posterior keeps, held for as long as they are looked at.
+template <class T>
+struct Held {
+  In<T, 3> w, h;
+  std::optional<In<T, 2>> row_bias, col_bias;
+  In<double> offset, phi;
+  Draws<T> view;
+
+  Held(In<T, 3> w, In<T, 3> h, std::optional<In<T, 2>> a, std::optional<In<T, 2>> c, In<double> offset,
+       In<double> phi)
+      : w(w), h(h), row_bias(a), col_bias(c), offset(offset), phi(phi) {
+    const size_t draws = w.shape(0);
+    require(draws > 0 && h.shape(0) == draws && h.shape(2) == w.shape(2), "W and H do not match");
+    require_between(static_cast<int64_t>(w.shape(2)), 1, kMostComponents, "components");
+    require(offset.shape(0) == draws && phi.shape(0) == draws, "one offset and one phi a draw");
+    require(a.has_value() == c.has_value(), "both biases, or none");
+    if (a)
+      require(a->shape(0) == draws && c->shape(0) == draws && a->shape(1) == w.shape(1) &&
+                  c->shape(1) == h.shape(1),
+              "one bias a row and a column");
+    view = {static_cast<int64_t>(draws),
+            static_cast<int64_t>(w.shape(1)),
+            static_cast<int64_t>(h.shape(1)),
+            static_cast<int>(w.shape(2)),
+            w.data(),
+            h.data(),
+            a ? a->data() : nullptr,
+            c ? c->data() : nullptr,
+            offset.data(),
+            phi.data()};
+  }
+
+  void check(const In<int64_t>& rows) const { require_indices(span(rows), view.rows, "row"); }
+  void check(const In<int64_t>& rows, const In<int64_t>& cols) const {
+    require(rows.shape(0) == cols.shape(0), "as many rows as columns");
+    check(rows);
+    require_indices(span(cols), view.columns, "column");
+  }
+};
+
+Observation observation(bool wanted, double beta, double floor, uint64_t seed) {
+  require(!wanted || beta >= 0.0 || beta == -1.0, "no sampler for this member here");
+  return {wanted, beta, floor, seed};
+}
+
+template <class T>
+void bind_draws(nb::module_& m, const char* name) {
+  using H = Held<T>;
+  using Pairs = In<int64_t>;
+  nb::class_<H>(m, name)
+      .def(nb::init<In<T, 3>, In<T, 3>, std::optional<In<T, 2>>, std::optional<In<T, 2>>, In<double>,
+                    In<double>>(),
+           nb::arg("W"), nb::arg("H"), nb::arg("row_bias").none(), nb::arg("col_bias").none(),
+           nb::arg("offset"), nb::arg("phi"))
+      .def("moments",
+           [](const H& d, Pool& pool, Pairs rows, Pairs cols, double beta, double floor, Out<double, 2> out) {
+             d.check(rows, cols);
+             require(out.shape(1) == rows.shape(0) && (out.shape(0) == 2 || out.shape(0) == 3),
+                     "wrong shape");
+             nb::gil_scoped_release release;
+             const size_t n = rows.shape(0);
+             moments(pool, d.view, span(rows), span(cols), beta, floor, out.data(), out.data() + n,
+                     out.shape(0) == 3 ? out.data() + 2 * n : nullptr);
+           })
+      .def("values",
+           [](const H& d, Pool& pool, Pairs rows, Pairs cols, bool fresh, double beta, double floor,
+              uint64_t seed, Out<double, 2> out) {
+             d.check(rows, cols);
+             require(static_cast<int64_t>(out.shape(0)) == d.view.draws && out.shape(1) == rows.shape(0),
+                     "wrong shape");
+             const Observation o = observation(fresh, beta, floor, seed);
+             nb::gil_scoped_release release;
+             values(pool, d.view, span(rows), span(cols), o, out.data());
+           })
+      .def("quantiles",
+           [](const H& d, Pool& pool, Pairs rows, Pairs cols, bool fresh, double beta, double floor,
+              uint64_t seed, In<double> probabilities, Out<double, 2> out) {
+             d.check(rows, cols);
+             require(out.shape(0) == probabilities.shape(0) && out.shape(1) == rows.shape(0), "wrong shape");
+             for (size_t p = 0; p < probabilities.shape(0); ++p)
+               require(probabilities.data()[p] >= 0.0 && probabilities.data()[p] <= 1.0, "not a probability");
+             const Observation o = observation(fresh, beta, floor, seed);
+             nb::gil_scoped_release release;
+             quantiles(pool, d.view, span(rows), span(cols), o,
+                       {probabilities.data(), probabilities.shape(0)}, out.data());
+           })
+      .def("share_above",
+           [](const H& d, Pool& pool, Pairs rows, Pairs cols, In<double> threshold, Out<double> out) {
+             d.check(rows, cols);
+             require(threshold.shape(0) == rows.shape(0) && out.shape(0) == rows.shape(0), "wrong shape");
+             nb::gil_scoped_release release;
+             share_above(pool, d.view, span(rows), span(cols), threshold.data(), out.data());
+           })
+      .def(
+          "scores",
+          [](const H& d, Pool& pool, Pairs rows, int kind, double threshold, Out<T, 2> mean,
+             std::optional<Out<T, 2>> second) {
+            d.check(rows);
+            auto fits = [&](const Out<T, 2>& a) {
+              return a.shape(0) == rows.shape(0) && static_cast<int64_t>(a.shape(1)) == d.view.columns;
+            };
+            require(kind >= 0 && kind <= 3 && second.has_value() == (kind == 1 || kind == 2),
+                    "no such score");
+            require(fits(mean) && (!second || fits(*second)), "wrong shape");
+            nb::gil_scoped_release release;
+            scores(pool, d.view, span(rows), static_cast<ScoreKind>(kind), threshold, mean.data(),
+                   second ? second->data() : nullptr);
+          },
+          nb::arg("pool"), nb::arg("rows"), nb::arg("kind"), nb::arg("threshold"), nb::arg("mean"),
+          nb::arg("second").none())
+      .def("best_by_bound", [](const H& d, Pool& pool, Pairs rows, double threshold, In<int64_t> start,
+                               In<int32_t> seen, In<bool> allowed, Out<int64_t, 2> out) {
+        d.check(rows);
+        require(static_cast<int64_t>(allowed.shape(0)) == d.view.columns && out.shape(0) == rows.shape(0) &&
+                    out.shape(1) > 0,
+                "wrong shape");
+        require_rows(span(start), span(seen), rows.shape(0), d.view.columns);
+        nb::gil_scoped_release release;
+        return best_by_bound(pool, d.view, span(rows), threshold, start.data(), seen.data(), allowed.data(),
+                             static_cast<int64_t>(out.shape(1)), out.data());
+      });
+
+  m.def(
+      "best",
+      [](Pool& pool, In<T, 2> first, std::optional<In<T, 2>> second, In<int64_t> start, In<int32_t> seen,
+         In<bool> allowed, Out<int64_t, 2> out) {
+        const size_t rows = first.shape(0), columns = first.shape(1);
+        require(!second || (second->shape(0) == rows && second->shape(1) == columns), "wrong shape");
+        require(allowed.shape(0) == columns && out.shape(0) == rows && out.shape(1) > 0, "wrong shape");
+        require_rows(span(start), span(seen), rows, columns);
+        nb::gil_scoped_release release;
+        best(pool, first.data(), second ? second->data() : nullptr, static_cast<int64_t>(rows),
+             static_cast<int64_t>(columns), start.data(), seen.data(), allowed.data(),
+             static_cast<int64_t>(out.shape(1)), out.data());
+      },
+      nb::arg("pool"), nb::arg("first"), nb::arg("second").none(), nb::arg("start"), nb::arg("seen"),
+      nb::arg("allowed"), nb::arg("out"));
+
+  m.def("fold_in", [](Pool& pool, In<T, 3> h, In<double> phi, In<double, 2> linear, In<double, 2> quadratic,
+                      double inverse, double beta, double floor, In<int64_t> start, In<int32_t> index,
+                      In<double> value, bool zeros, int sweeps, uint64_t seed, Out<T, 3> out) {
+    const size_t draws = h.shape(0), components = h.shape(2), rows = out.shape(1);
+    require(phi.shape(0) == draws && linear.shape(0) == draws && quadratic.shape(0) == draws &&
+                linear.shape(1) == components && quadratic.shape(1) == components,
+            "wrong shape of the prior");
+    require(out.shape(0) == draws && out.shape(2) == components, "wrong shape");
+    require(index.shape(0) == value.shape(0), "wrong shape of the entries");
+    require_rows(span(start), span(index), rows, h.shape(1));
+    require(!zeros || beta == 1.0, "implicit zeros are for beta = 1");
+    const FoldIn<T> f{static_cast<int64_t>(draws),
+                      static_cast<int64_t>(h.shape(1)),
+                      static_cast<int64_t>(rows),
+                      static_cast<int>(components),
+                      h.data(),
+                      phi.data(),
+                      linear.data(),
+                      quadratic.data(),
+                      inverse,
+                      beta,
+                      floor,
+                      start.data(),
+                      index.data(),
+                      value.data(),
+                      zeros,
+                      sweeps,
+                      seed};
+    nb::gil_scoped_release release;
+    fold_in(pool, f, out.data());
+  });
+}
+
+}  // namespace
+
+void bind_predict(nb::module_& m) {
+  bind_draws<float>(m, "Draws32");
+  bind_draws<double>(m, "Draws64");
+}

@@ -1,0 +1,48 @@
+// The working memory of one thread.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "common/kernels.hpp"
+#include "random/noise.hpp"
+
+namespace psgld::PSGLD_ISA {
+
+// Grows, never shrinks, aligned for any vector.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { std::free(data_); }
+
+  template <class T>
+  T* get(size_t n) {
+    const size_t bytes = (n * sizeof(T) + 127) / 64 * 64;
+    if (bytes > capacity_) {
+      std::free(std::exchange(data_, nullptr));
+      capacity_ = 0;
+      data_ = std::aligned_alloc(64, bytes);
+      if (!data_) throw std::bad_alloc();
+      capacity_ = bytes;
+      std::memset(data_, 0, bytes);
+    }
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void* data_ = nullptr;
+  size_t capacity_ = 0;
+};
+
+// (Everything compiled per level lives in that level's namespace: the linker must never mix two levels.)
+struct ThreadScratch {
+  NoisePattern pattern;
+  Buffer noise, gradient, packed, panel, zeros, coupling, matrix;
+  Buffer words, bins, start, index, tile_row, value;  // of a subsample
+};
+
+}  // namespace psgld::PSGLD_ISA

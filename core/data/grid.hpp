@@ -1,0 +1,400 @@
+// V cut into B x B blocks, or the blocks of some of its outer strips. Built once, read by any number of
+// chains.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/aligned.hpp"
+#include "common/checks.hpp"
+#include "common/kernels.hpp"
+#include "data/block_file.hpp"
+#include "data/mapped.hpp"
+#include "data/side.hpp"
+
+namespace psgld {
+
+// A run of rows of a block, the unit of work of a thread. It depends on the data alone, never on the number
+// of threads.
+struct Chunk {
+  int outer_strip, first, last, number, of;
+};
+
+// Compressed rows of V, or of some rows of it: `ids` says which; none for all in order.
+template <class Value>
+struct Rows {
+  std::span<const int64_t> start;
+  std::span<const int32_t> index;
+  const Value* value;
+  std::span<const int64_t> ids;
+};
+
+template <class T>
+class Grid {
+ public:
+  const int parts;        // B
+  const int strips;       // outer strips that are here: all B, or a run of them
+  const int first_strip;  // of that run
+  const bool swapped;     // the outer side is the columns of V
+  Side<T> outer, inner;
+  std::vector<Block<T>> blocks;                  // outer strip x inner strip
+  std::vector<std::vector<Chunk>> chunks;        // of each part, in the order of its outer strips
+  std::vector<std::vector<size_t>> first_chunk;  // of each part: where each outer strip begins, and the end
+  std::vector<int> chunk_slot;                   // of each block: where its chunks are numbered from
+  int chunk_slots = 0, most_chunks = 1;
+
+  // Compressed rows of V (values - shift).
+  template <class Value>
+  Grid(const Rows<Value>& rows, bool swapped, bool zeros, double shift, int first_strip, Side<T>&& outer_side,
+       Side<T>&& inner_side)
+      : Grid(swapped, first_strip, std::move(outer_side), std::move(inner_side)) {
+    require_rows(rows.start, rows.index, row_side().size(), column_side().size());
+    start_ = Aligned<uint32_t>((outer.positions + strips) * parts);
+    std::vector<Target> targets(blocks.size());
+    size_t at = 0;
+    for (int b = 0; b < strips; ++b)
+      for (int c = 0; c < parts; ++c) {
+        targets[b * parts + c].start = start_.data() + at;
+        at += outer.rows[b] + 1;
+      }
+    const size_t entries = count<true>(rows, targets);
+    if (zeros) {
+      for (size_t i = 0; i < outer.size(); ++i)
+        if (outer.here(i)) outer.counts[outer.position(i)] = static_cast<T>(inner.size());
+      for (size_t j = 0; j < inner.size(); ++j)
+        inner.counts[inner.position(j)] = static_cast<T>(outer.size());
+    }
+    value_ = Aligned<T>(entries);
+    tile_row_ = Aligned<uint8_t>(entries);
+    if (narrow())
+      index16_ = Aligned<uint16_t>(entries);
+    else
+      index32_ = Aligned<uint32_t>(entries);
+    size_t offset = 0;
+    for (int b = 0; b < strips; ++b)
+      for (int c = 0; c < parts; ++c) {
+        Target& to = targets[b * parts + c];
+        to.value = value_.data() + offset;
+        to.tile_row = tile_row_.data() + offset;
+        if (narrow())
+          to.index16 = index16_.data() + offset;
+        else
+          to.index32 = index32_.data() + offset;
+        const uint32_t sum = counts_to_starts(to.start, outer.rows[b]);
+        set_block(b, c, to, sum);
+        offset += sum;
+      }
+    place(rows, shift, targets);
+    for (size_t k = 0; k < blocks.size(); ++k) ends_to_starts(targets[k].start, blocks[k].rows);
+    cut_chunks();
+  }
+
+  // Blocks in an open file, the blocks of a part one after the other. `entries` says how many each block has
+  // (outer strip x inner strip), the counts how many each row of either side has, in the original order. A
+  // file that is new (create) has to be filled, all rows of a row strip of V at a time, and then finished;
+  // another one is checked, and refused if it was not finished with the same key.
+  Grid(int file, bool create, const std::string& key, std::span<const int64_t> entries,
+       std::span<const double> outer_counts, std::span<const double> inner_counts, bool swapped,
+       Side<T>&& outer_side, Side<T>&& inner_side)
+      : Grid(swapped, 0, std::move(outer_side), std::move(inner_side)) {
+    require(strips == parts && entries.size() == blocks.size(), "all blocks, and how many entries each has");
+    for (int64_t n : entries) require_between(n, 0, kMostEntries, "the entries of a block");
+    require(outer_counts.size() == outer.size() && inner_counts.size() == inner.size() && outer.whole(),
+            "one count a row");
+    for (size_t i = 0; i < outer.size(); ++i)
+      outer.counts[outer.position(i)] = static_cast<T>(outer_counts[i]);
+    for (size_t j = 0; j < inner.size(); ++j)
+      inner.counts[inner.position(j)] = static_cast<T>(inner_counts[j]);
+    const size_t index_bytes = narrow() ? 2 : 4;
+    std::vector<size_t> at(blocks.size());
+    part_start_ = {0};
+    for (int p = 0; p < parts; ++p) {
+      size_t end = part_start_.back();
+      for (int b = 0; b < parts; ++b) {
+        const size_t k = b * parts + inner_strip(b, p);
+        at[k] = end;
+        for (size_t bytes : block_sections<T>(outer.rows[b], entries[k], index_bytes))
+          end += section_bytes(bytes);
+      }
+      part_start_.push_back(end);
+    }
+    file_ = Mapped(file, part_start_.back() + kFileSlack + kDigestBytes, create);
+    key_ = key;
+    targets_.resize(blocks.size());
+    for (int b = 0; b < parts; ++b)
+      for (int c = 0; c < parts; ++c) {
+        const size_t k = b * parts + c, n = entries[k];
+        const auto bytes = block_sections<T>(outer.rows[b], n, index_bytes);
+        std::byte* from = file_.data() + at[k];
+        Target& to = targets_[k];
+        to.start = reinterpret_cast<uint32_t*>(from);
+        to.value = reinterpret_cast<T*>(from += section_bytes(bytes[0]));
+        from += section_bytes(bytes[1]);
+        if (index_bytes == 2)
+          to.index16 = reinterpret_cast<uint16_t*>(from);
+        else
+          to.index32 = reinterpret_cast<uint32_t*>(from);
+        to.tile_row = reinterpret_cast<uint8_t*>(from + section_bytes(bytes[2]));
+        set_block(b, c, to, n);
+      }
+    if (create) return;
+    if (!scan().matches(digest_place())) throw std::runtime_error("a wrong checksum");
+    targets_.clear();
+    cut_chunks();
+  }
+
+  // All rows of one row strip of V. Returns whether they are as many as was said.
+  template <class Value>
+  bool fill(const Rows<Value>& rows, int strip, double shift) {
+    require(!targets_.empty(), "blocks that are not being written");
+    require_between(strip, 0, parts - 1, "strip");
+    require_rows(rows.start, rows.index, rows.ids.size(), column_side().size());
+    require_indices(rows.ids, row_side().size(), "row");
+    for (int64_t id : rows.ids)
+      require(row_side().strip[id] == static_cast<uint32_t>(strip), "a row of another strip");
+    count<false>(rows, targets_);
+    for (int s = 0; s < parts; ++s) {
+      const int k = swapped ? s * parts + strip : strip * parts + s;
+      if (counts_to_starts(targets_[k].start, blocks[k].rows) != blocks[k].entries) return false;
+    }
+    place(rows, shift, targets_);
+    for (int s = 0; s < parts; ++s) {
+      const int k = swapped ? s * parts + strip : strip * parts + s;
+      ends_to_starts(targets_[k].start, blocks[k].rows);
+    }
+    return true;
+  }
+  void finish() {
+    require(!targets_.empty(), "blocks that are not being written");
+    scan().write(digest_place());
+    targets_.clear();
+    file_.sync();
+    cut_chunks();
+  }
+
+  // Of blocks in a file: let the disk fetch a part while another is worked on.
+  void prefetch(int part) const {
+    if (file_.data()) file_.will_need(part_start_[part], part_start_[part + 1]);
+  }
+  size_t file_bytes() const { return part_start_.empty() ? 0 : part_start_.back(); }
+
+  // A dense V, row-major, NaN = unobserved.
+  template <class Value>
+  Grid(const Value* v, size_t rows, size_t columns, bool swapped, double shift, int first_strip,
+       Side<T>&& outer_side, Side<T>&& inner_side)
+      : Grid(swapped, first_strip, std::move(outer_side), std::move(inner_side)) {
+    require(rows == row_side().size() && columns == column_side().size(),
+            "one strip for every row and column");
+    auto padded = [](int n) { return static_cast<size_t>((n + kRowTile - 1) / kRowTile * kRowTile); };
+    value_ = Aligned<T>(outer.positions * inner.positions, std::numeric_limits<T>::quiet_NaN());
+    T* at = value_.data();
+    for (int b = 0; b < strips; ++b)
+      for (int c = 0; c < parts; ++c) {
+        Block<T>& block = blocks[b * parts + c];
+        block = {outer.rows[b], inner.rows[c], 0};
+        block.dense = at;
+        block.leading = static_cast<int>(padded(inner.rows[c]));
+        for (int r = 0; r < block.rows; ++r)
+          for (int s = 0; s < block.columns; ++s) {
+            const size_t o = outer.ids[outer.first[b] + r], n = inner.ids[inner.first[c] + s];
+            const T x = static_cast<T>(v[swapped ? n * outer.size() + o : o * inner.size() + n] - shift);
+            at[static_cast<size_t>(r) * block.leading + s] = x;
+            if (std::isnan(x)) continue;
+            outer.counts[outer.first[b] + r] += 1;
+            inner.counts[inner.first[c] + s] += 1;
+            ++block.entries;
+          }
+        at += padded(block.rows) * block.leading;
+      }
+    cut_chunks();
+  }
+
+  // Part p joins row strip b of V to column strip b + p, whichever of them is outer.
+  int inner_strip(int outer_strip, int part) const {
+    return (first_strip + outer_strip + (swapped ? parts - part : part)) % parts;
+  }
+  const Block<T>& block(int outer_strip, int part) const {
+    return blocks[outer_strip * parts + inner_strip(outer_strip, part)];
+  }
+
+  // What a chunk of a part can draw from: its entries, or its cells.
+  int64_t chunk_entries(int part, size_t number, bool cells) const {
+    const Chunk& chunk = chunks[part][number];
+    const Block<T>& k = block(chunk.outer_strip, part);
+    if (k.dense || cells) return static_cast<int64_t>(chunk.last - chunk.first) * k.columns;
+    return static_cast<int64_t>(k.start[chunk.last]) - k.start[chunk.first];
+  }
+
+  // The most chunks of a part.
+  size_t widest() const {
+    size_t most = 0;
+    for (const auto& part : chunks) most = std::max(most, part.size());
+    return most;
+  }
+
+  // Chunks of about equal cost, small enough to share the work evenly, large enough that the inner gradient
+  // that each collects on its own is small beside it. Where only a share of the entries is drawn at random,
+  // `drawn` > 0, a chunk costs less, and an entry of a dense block as much as one of a sparse block. No chain
+  // must be there yet.
+  void cut_chunks(double drawn = 0) {
+    constexpr double kCheapDenseEntry = 1.0 / 8, kRowCost = 8;  // in sparse entries: noise and step of a row
+    const double dense_entry = drawn > 0 ? drawn : kCheapDenseEntry, sparse_entry = drawn > 0 ? drawn : 1;
+    chunks.assign(parts, {});
+    first_chunk.assign(parts, {});
+    chunk_slot.assign(blocks.size(), 0);
+    chunk_slots = 0, most_chunks = 1;
+    for (int p = 0; p < parts; ++p)
+      for (int b = 0; b < strips; ++b) {
+        first_chunk[p].push_back(chunks[p].size());
+        const Block<T>& k = block(b, p);
+        const int tile = kPanelRows, tiles = (k.rows + tile - 1) / tile;
+        auto cost = [&](int tile_number) {  // of all rows before the tile
+          const int r = std::min(k.rows, tile_number * tile);
+          return kRowCost * r +
+                 (k.dense ? dense_entry * r * k.columns : sparse_entry * static_cast<double>(k.start[r]));
+        };
+        const double total = cost(tiles);
+        const int n =
+            std::clamp(static_cast<int>(total / std::max(24576.0, 36.0 * k.columns)), 1, std::min(16, tiles));
+        chunk_slot[b * parts + inner_strip(b, p)] = n;
+        most_chunks = std::max(most_chunks, n);
+        int from = 0;
+        for (int q = 0; q < n; ++q) {
+          int to = from + 1;
+          while (to < tiles - (n - 1 - q) && (q == n - 1 || cost(to) < total * (q + 1) / n)) ++to;
+          chunks[p].push_back({b, from * tile, std::min(k.rows, to * tile), q, n});
+          from = to;
+        }
+        if (b == strips - 1) first_chunk[p].push_back(chunks[p].size());
+      }
+    // Numbered outer strip after outer strip, so that those of a run of outer strips are a run, too.
+    for (int& slot : chunk_slot) chunk_slots += std::exchange(slot, chunk_slots);
+  }
+
+ private:
+  // Where the entries of a sparse block are written to.
+  struct Target {
+    uint32_t* start = nullptr;
+    T* value = nullptr;
+    uint8_t* tile_row = nullptr;
+    uint16_t* index16 = nullptr;
+    uint32_t* index32 = nullptr;
+  };
+
+  Grid(bool swapped, int first_strip, Side<T>&& outer_side, Side<T>&& inner_side)
+      : parts(static_cast<int>(inner_side.rows.size())),
+        strips(static_cast<int>(outer_side.rows.size())),
+        first_strip(first_strip),
+        swapped(swapped),
+        outer(std::move(outer_side)),
+        inner(std::move(inner_side)),
+        blocks(static_cast<size_t>(strips) * parts) {
+    require_between(first_strip, 0, parts - strips, "the first strip");
+    require(inner.whole(), "every row of the inner side is in a strip");
+  }
+
+  static constexpr int64_t kMostEntries = std::numeric_limits<uint32_t>::max();  // of a block
+
+  const Side<T>& row_side() const { return swapped ? inner : outer; }
+  const Side<T>& column_side() const { return swapped ? outer : inner; }
+
+  // Local indices of the inner side fit 16 bits.
+  bool narrow() const { return *std::max_element(inner.rows.begin(), inner.rows.end()) <= 65536; }
+
+  // Checks the blocks in the file, part by part, and returns their checksum.
+  Digest scan() const {
+    Digest digest(key_);
+    for (int p = 0; p < parts; ++p) {
+      if (p + 1 < parts) prefetch(p + 1);
+      for (int b = 0; b < parts; ++b)
+        if (const char* fault = scan_block(block(b, p), digest)) throw std::runtime_error(fault);
+    }
+    const std::byte* end = file_.data() + part_start_.back();
+    if (!all_zero(end, end + kFileSlack)) throw std::runtime_error("padding that is not zero");
+    return digest;
+  }
+  std::byte* digest_place() const { return file_.data() + part_start_.back() + kFileSlack; }
+
+  void set_block(int b, int c, const Target& to, int64_t entries) {
+    Block<T>& block = blocks[b * parts + c];
+    block = {outer.rows[b], inner.rows[c], entries};
+    block.start = to.start;
+    block.value = to.value;
+    block.tile_row = to.tile_row;
+    block.index16 = to.index16;
+    block.index32 = to.index32;
+  }
+
+  // Calls f(number of the block, outer index, inner index, number of the entry).
+  template <class Value, class F>
+  void visit(const Rows<Value>& rows, F&& f) const {
+    for (size_t r = 0; r + 1 < rows.start.size(); ++r) {
+      const auto i = static_cast<uint32_t>(rows.ids.empty() ? r : rows.ids[r]);
+      for (int64_t q = rows.start[r]; q < rows.start[r + 1]; ++q) {
+        const uint32_t j = rows.index[q], o = swapped ? j : i, n = swapped ? i : j;
+        if (outer.here(o)) f(outer.strip[o] * parts + inner.strip[n], o, n, q);
+      }
+    }
+  }
+
+  // Entries of each outer row of each block; and (sides) of each row of either side. Returns how many.
+  template <bool sides, class Value>
+  size_t count(const Rows<Value>& rows, const std::vector<Target>& targets) {
+    size_t entries = 0;
+    visit(rows, [&](size_t k, uint32_t o, uint32_t n, int64_t) {
+      ++entries;
+      ++targets[k].start[outer.local[o]];
+      if constexpr (sides) {
+        outer.counts[outer.position(o)] += 1;
+        inner.counts[inner.position(n)] += 1;
+      }
+    });
+    return entries;
+  }
+
+  static uint32_t counts_to_starts(uint32_t* start, int rows) {
+    uint64_t sum = 0;
+    for (int r = 0; r <= rows; ++r) sum += std::exchange(start[r], static_cast<uint32_t>(sum));
+    require(sum <= kMostEntries, "a block of more than 2^32 - 1 entries; cut the matrix into more blocks");
+    return static_cast<uint32_t>(sum);
+  }
+
+  // While entries are placed, a start is moved on to the end of its row, which is the start of the next.
+  static void ends_to_starts(uint32_t* start, int rows) {
+    for (int r = rows; r > 0; --r) start[r] = start[r - 1];
+    start[0] = 0;
+  }
+
+  template <class Value>
+  void place(const Rows<Value>& rows, double shift, const std::vector<Target>& targets) {
+    const bool short_index = narrow();
+    visit(rows, [&](size_t k, uint32_t o, uint32_t n, int64_t q) {
+      const Target& to = targets[k];
+      const uint32_t at = to.start[outer.local[o]]++;
+      to.value[at] = static_cast<T>(rows.value[q] - shift);
+      to.tile_row[at] = static_cast<uint8_t>(outer.local[o] % kPanelRows);
+      if (short_index)
+        to.index16[at] = static_cast<uint16_t>(inner.local[n]);
+      else
+        to.index32[at] = inner.local[n];
+    });
+  }
+
+  Aligned<T> value_;
+  Aligned<uint8_t> tile_row_;
+  Aligned<uint16_t> index16_;
+  Aligned<uint32_t> index32_, start_;
+  Mapped file_;
+  std::string key_;                 // of blocks in a file: of their checksum
+  std::vector<size_t> part_start_;  // of blocks in a file: where each part begins, and the end
+  std::vector<Target> targets_;
+};
+
+}  // namespace psgld

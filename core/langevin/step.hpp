@@ -1,0 +1,220 @@
+// The Langevin step of a tile of rows, the only place where the update of the paper is written:
+//
+//   x <- x + eps D (s/phi grad + prior score) + eps tau Gamma + sqrt(2 eps tau' D) z,   then x <- |x| where
+//   mirrored
+//
+// clang-format off
+//   identity       D = 1                        Gamma = 0        tau' = tau
+//   non-negative   D = x / b                    Gamma = 1 / b    tau' = (1 - eps/4 lambda/b)^2 tau, and + eps tau' (z^2 - 1) / 2b
+//   real-valued    D = 1 / (count_i q_k + r_k)  Gamma = 0        tau' = (1 - eps/2) tau
+// clang-format on
+//
+// b, q and r are frozen between refreshes. Identity is the paper. In the other two eps has no units, and tau'
+// and the Milstein term (z^2 - 1) take away most of the error of the step: for a Gaussian of curvature 1/D
+// all of it, for a coefficient that only its exponential prior holds the error of the mean, and of the
+// variance all but eps/4.
+//
+// With momentum (0 < rho < 1) the step is of second order, as in SGHMC:
+//
+//   m <- rho m + eps D g + sqrt(2 (1 - rho) eps tau' D) z,   x <- x + m,   and where x < 0 is mirrored, so is
+//   m
+//
+// with eps / (1 + rho) for eps in tau'. In the non-negative metric it moves u = sqrt(x), in which D = 1/4b is
+// constant: a momentum kept in x would not know that D changes under it, and miss the posterior at any step.
+// There tau' = (1 - h/2 + h lambda / 4b)^2 tau with h = eps / 2(1 + rho).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/kernels.hpp"
+#include "random/noise.hpp"
+#include "simd/prefetch.hpp"
+
+namespace psgld::PSGLD_ISA {
+
+template <class T>
+inline Vec<T> load_noise(const float* z);
+template <>
+inline Vec<float> load_noise<float>(const float* z) {
+  return load_unaligned(z);
+}
+template <>
+inline Vec<double> load_noise<double>(const float* z) {
+  Vec<double> v;
+  for (int l = 0; l < kLanes<double>; ++l) v[l] = z[l];
+  return v;
+}
+
+template <class T>
+inline void mirror(Vec<T>& x, Vec<T>& m) {
+  m = x < T(0) ? -m : m;
+  x = vabs(x);
+}
+
+// In the non-negative metric x + eps (x g + ...) / b is a step of a multiplicative update, x times a ratio.
+// Where a mean comes close to zero beside a value that does not, that ratio is huge, and the step would be
+// far too long: of a ratio no more than this is believed, and u = sqrt(x) is pushed by half of itself at
+// most.
+constexpr int kMostRatio = 20;
+template <class T>
+inline Vec<T> at_most(Vec<T> most, Vec<T> x) {
+  return x > most ? most : x;  // NaN stays
+}
+
+// A coefficient of the non-negative metric: `root` is 1 / sqrt(b), `a` the spread of the noise of u =
+// sqrt(x). With a the Milstein term makes x and its noise a square, (u + a z)^2, so that small coefficients
+// are hardly ever mirrored; D * inverse / x + tau Gamma = (inverse + tau) / b: no division by one near zero.
+template <class T>
+inline Vec<T> root_of(Vec<T> x, Vec<T>& inverse) {
+  inverse = vrsqrt<T>(vmax(x, splat<T>(T(1e-30))));
+  return x * inverse;
+}
+
+template <class T>
+inline Vec<T> square_change(const Rule<T>& rule, Vec<T> w, Vec<T> g, Vec<T> z, Vec<T> a, Vec<T> inverse_b) {
+  Vec<T> unused;
+  const Vec<T> y = a * z, drift = inverse_b * (w * g + (rule.inverse + rule.temperature));
+  const Vec<T> held = at_most<T>(T(kMostRatio) * (w + inverse_b), drift);
+  return y * (T(2) * root_of<T>(w, unused) + y) + (rule.step * held - a * a);
+}
+
+// u feels the force (2 x g + 2 inverse + tau) / u, of which tau / u is the volume of x in u. Within one step
+// of zero, sqrt(eps / 4b), the force is not taken at its word.
+template <class T>
+inline void move_root(const Rule<T>& rule, T root_step, Vec<T>& w, Vec<T>& m, Vec<T> g, Vec<T> z, Vec<T> a,
+                      Vec<T> root, Vec<T> move) {
+  Vec<T> inverse_u;
+  const Vec<T> u = root_of<T>(w, inverse_u), near = root_step * root;
+  const Vec<T> force = T(2) * w * g + (2 * rule.inverse + rule.temperature);
+  const Vec<T> push = near * vmin(near * inverse_u, splat<T>(1)) * force;
+  m = rule.momentum * m + at_most<T>(T(0.5) * (u + near), push) + a * z;
+  m *= move;
+  w = vmax(splat<T>(0), w + m * (T(2) * u + m));  // (u + m)^2, and exactly w if m = 0; NaN stays
+  m = u + m < T(0) ? -m : m;
+}
+
+// The counts of the rows of each lane, `index` rows on.
+inline VecF lane_counts(const float* counts, const int32_t* index) {
+  return (VecF)permute((VecU)load_unaligned(counts), load_unaligned(index));
+}
+inline Vec<double> lane_counts(const double* counts, const int32_t* index) {
+  Vec<double> v;
+  for (int l = 0; l < kLanes<double>; ++l) v[l] = counts[index[l]];
+  return v;
+}
+
+// Rows [first, first + n) with their gradients and their noise one after the other. Rows that are no whole
+// vectors are taken in runs that are, some of them with rows behind the last of a strip, which stay 0.
+template <class T, Metric metric, bool inverse, bool second_order, int run>
+inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
+                      const NoisePattern& pattern, const float* noise) {
+  const T rho = rule.momentum, half = T(0.5) * std::min(rule.step, T(1)) / (1 + rho);
+  const T spread = std::sqrt(2 * (1 - rho) * rule.step * rule.temperature *
+                             (metric == Metric::real_valued ? 1 - half : T(1)));
+  // sqrt(tau') of the non-negative metric, a line in 1/b, times what the spread of u has besides 1 / sqrt(b).
+  const T level = T(0.5) * spread * (second_order ? 1 - T(0.5) * half : T(1)),
+          slope = T(0.5) * spread * half * (second_order ? T(-0.25) : T(0.5)),
+          root_step = T(0.5) * std::sqrt(rule.step);
+  const int noise_stride = (rule.components + 3) / 4 * 4, stride = rule.stride;
+  T* x = strip.x + static_cast<size_t>(first) * stride;
+  T* momentum = second_order ? strip.momentum + static_cast<size_t>(first) * stride : nullptr;
+  const T* inverse_root =
+      metric == Metric::non_negative ? strip.inverse_root + static_cast<size_t>(first) * stride : nullptr;
+  for (int k = 0; k < run * stride; k += kLanes<T>) {
+    const Vec<T> linear = load(rule.linear + k), quadratic = load(rule.quadratic + k),
+                 move = load(rule.move + k);
+    const Vec<T> curvature = load(rule.curvature + k), ridge = load(rule.ridge + k);
+    for (int r = 0; r < n; r += run) {
+      const int at = r * stride + k;
+      Vec<T> w = load(x + at), z = load_noise<T>(noise + r * noise_stride + k);
+      Vec<T> g = rule.scale * load(gradient + at) + linear - quadratic * w, change;
+      if constexpr (metric == Metric::non_negative) {
+        const Vec<T> root = load(inverse_root + at), inverse_b = root * root;
+        const Vec<T> a = root * (slope * linear * inverse_b + level);
+        if constexpr (second_order) {
+          Vec<T> m = load(momentum + at);
+          move_root<T>(rule, root_step, w, m, g, z, a, root, move);
+          store(momentum + at, m);
+          store(x + at, w);
+          continue;
+        }
+        change = square_change<T>(rule, w, g, z, a, inverse_b);
+      } else {
+        if constexpr (inverse) g += rule.inverse / vmax(w, splat<T>(T(1e-20)));
+        if constexpr (metric == Metric::real_valued) {
+          const T* counts = strip.counts + first + r;
+          const Vec<T> count = run == 1 ? splat(*counts) : lane_counts(counts, pattern.row + k);
+          Vec<T> root = vrsqrt<T>(count * curvature + ridge);
+          change = root * (rule.step * root * g + spread * z);
+        } else {
+          change = rule.step * g + spread * z;
+        }
+      }
+      if constexpr (second_order) {
+        Vec<T> m = move * (rho * load(momentum + at) + change);
+        w += m;
+        if (rule.mirror) mirror<T>(w, m);
+        store(momentum + at, m);
+        store(x + at, w);
+      } else {
+        w += move * change;
+        store(x + at, rule.mirror ? vabs(w) : w);
+      }
+    }
+  }
+  if (n % run) {
+    const size_t from = static_cast<size_t>(n) * stride, behind = sizeof(T) * (run - n % run) * stride;
+    std::memset(x + from, 0, behind);
+    if (second_order) std::memset(momentum + from, 0, behind);
+  }
+}
+
+// Rows [first, first + n), n <= kRowTile; what is `wanted` next is fetched from memory meanwhile.
+template <class T>
+inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
+                      NoisePattern& pattern, float* noise, const Wanted<T>& wanted) {
+  const int quartets = (rule.components + 3) / 4;
+  Prefetch<T> ahead(wanted, 2 * kRowTile / kNoiseRows * quartets);
+  auto make_noise = [&](auto&& meanwhile) {
+    const ArsKeys keys(rule.key);
+    for (int r = 0; r < n; r += kNoiseRows)
+      noise_rows(pattern, strip.ids + first + r, rule.tag, rule.iteration, keys, noise + 4 * quartets * r,
+                 meanwhile);
+  };
+  pattern.prepare(quartets);
+  if (rule.temperature == 0) {
+    std::memset(noise, 0, sizeof(float) * 4 * quartets * kRowTile);
+    ahead.rest();
+  } else if (wanted.empty()) {
+    make_noise(Nothing{});
+  } else if (wanted.entry == wanted.last) {
+    make_noise([&] { ahead.rows_turn(); });
+  } else {
+    make_noise([&] { ahead.turn(); });
+  }
+  auto move = [&]<Metric metric, bool inverse, bool second_order>() {
+    if constexpr (!Tail<T>::kNever)
+      if (rule.stride % kLanes<T>)
+        return move_rows<T, metric, inverse, second_order, kRowRun>(rule, strip, first, n, gradient, pattern,
+                                                                    noise);
+    move_rows<T, metric, inverse, second_order, 1>(rule, strip, first, n, gradient, pattern, noise);
+  };
+  auto go = [&]<Metric metric, bool inverse>() {
+    rule.momentum != 0 ? move.template operator()<metric, inverse, true>()
+                       : move.template operator()<metric, inverse, false>();
+  };
+  const bool inverse = rule.inverse != 0;
+  switch (rule.metric) {
+    case Metric::non_negative:
+      return go.template operator()<Metric::non_negative, false>();
+    case Metric::real_valued:
+      return inverse ? go.template operator()<Metric::real_valued, true>()
+                     : go.template operator()<Metric::real_valued, false>();
+    case Metric::identity:
+      return inverse ? go.template operator()<Metric::identity, true>()
+                     : go.template operator()<Metric::identity, false>();
+  }
+}
+
+}  // namespace psgld::PSGLD_ISA

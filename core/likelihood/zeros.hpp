@@ -1,0 +1,54 @@
+// Absent entries that are zeros, without visiting them. With mu = w.h and the sums over a whole strip of h,
+//
+//   beta = 1:  sum over zeros and non-zeros of mu^0 h  =  sum h               (a vector)
+//   beta = 2:  sum over zeros and non-zeros of mu^1 h  =  w sum h h'          (a Gram matrix)
+//
+// is the negative part of the score for every row w; the stored entries add the positive part.
+#pragma once
+
+#include "common/kernels.hpp"
+#include "simd/gemm.hpp"
+
+namespace psgld::PSGLD_ISA {
+
+template <class T>
+inline size_t zero_size(const Likelihood<T>& likelihood, int stride) {
+  if (!likelihood.zeros) return 0;
+  return static_cast<size_t>(stride) * (likelihood.family == Family::gaussian ? stride : 1);
+}
+
+template <class T>
+inline void zero_add(const Likelihood<T>& likelihood, const T* x, int rows, int stride, T* total) {
+  if (likelihood.family == Family::gaussian) {
+    // rows of x are padded with zeros, stride is a multiple of the tile
+    gemm<true>(x, stride, x, stride, rows, total, stride, stride, stride, true);
+    return;
+  }
+  for (int k = 0; k < stride; k += kLanes<T>) {
+    Vec<T> s = load(total + k);
+    for (int r = 0; r < rows; ++r) s += load(x + static_cast<size_t>(r) * stride + k);
+    store(total + k, s);
+  }
+}
+
+// gradient += sign * (negative part) for each of the rows of x.
+template <class T>
+inline void zero_apply(const Likelihood<T>& likelihood, const T* x, int rows, int stride, const T* total,
+                       T sign, T* gradient) {
+  const int L = kLanes<T>;
+  for (int r = 0; r < rows; ++r) {
+    const T* w = x + static_cast<size_t>(r) * stride;
+    T* g = gradient + static_cast<size_t>(r) * stride;
+    if (likelihood.family == Family::gaussian) {
+      for (int l = 0; l < stride; ++l) {
+        const Vec<T> c = splat(sign * w[l]);
+        for (int k = 0; k < stride; k += L)
+          store(g + k, load(g + k) + c * load(total + static_cast<size_t>(l) * stride + k));
+      }
+    } else {
+      for (int k = 0; k < stride; k += L) store(g + k, load(g + k) + sign * load(total + k));
+    }
+  }
+}
+
+}  // namespace psgld::PSGLD_ISA

@@ -1,0 +1,141 @@
+#include "predict/fold_in.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "random/scalar_stream.hpp"
+
+namespace psgld {
+namespace {
+
+constexpr double kWidth = 1.0;  // of the first bracket, in log w
+constexpr int kMostSteps = 200;
+
+// The entries of one row and the other factor at them, component by component.
+struct Entries {
+  std::vector<double> v, h, mu, base;
+  std::vector<double> total;  // of h over all observed columns, one a component
+  double phi = 1.0;
+  size_t size() const { return v.size(); }
+};
+
+template <class T>
+void gather(const FoldIn<T>& f, const double* all, int64_t r, int64_t s, Entries& e) {
+  const int64_t first = f.start[r], last = f.start[r + 1];
+  const int k = f.components;
+  const T* h = f.h + s * f.columns * k;
+  e.phi = f.phi[s];
+  e.total.assign(k, 0.0);
+  e.v.clear();
+  std::vector<int64_t> kept;
+  for (int64_t q = first; q < last; ++q) {
+    const T* row = h + static_cast<int64_t>(f.index[q]) * k;
+    for (int c = 0; c < k; ++c) e.total[c] += row[c];
+    if (f.beta == 1.0 && f.value[q] == 0.0) continue;  // a zero count is in the total, and nowhere else
+    kept.push_back(f.index[q]);
+    e.v.push_back(f.value[q]);
+  }
+  if (f.zeros) std::copy_n(all + s * k, k, e.total.begin());
+  const size_t n = kept.size();
+  e.h.resize(n * k);
+  for (size_t q = 0; q < n; ++q)
+    for (int c = 0; c < k; ++c) e.h[c * n + q] = h[kept[q] * k + c];
+  e.mu.resize(n);
+  e.base.resize(n);
+}
+
+// phi times the log likelihood along one component: mu = base + x h.
+double along(const Entries& e, const double* h, double total, double x, double beta, double floor) {
+  const size_t n = e.size();
+  double sum = 0.0;
+  if (beta == 1.0) {
+    for (size_t q = 0; q < n; ++q) sum += e.v[q] * std::log(std::max(e.base[q] + x * h[q], floor));
+    return sum - x * total;
+  }
+  for (size_t q = 0; q < n; ++q) {
+    const double mu = beta == 2.0 ? e.base[q] + x * h[q] : std::max(e.base[q] + x * h[q], floor);
+    if (beta == 2.0) {
+      sum += (e.v[q] - 0.5 * mu) * mu;
+    } else if (beta == 0.0) {
+      sum -= e.v[q] / mu + std::log(mu);
+    } else {
+      const double p = std::pow(mu, beta - 1.0);
+      sum += e.v[q] * p / (beta - 1.0) - mu * p / beta;
+    }
+  }
+  return sum;
+}
+
+// One slice update of log x, whose log density is f (Neal 2003: stepping out, shrinking).
+template <class F>
+double slice(double at, F&& f, Stream& z) {
+  const double level = f(at) - z.exponential();
+  double low = at - kWidth * z.uniform(), high = low + kWidth;
+  for (int n = 0; n < kMostSteps && f(low) > level; ++n) low -= kWidth;
+  for (int n = 0; n < kMostSteps && f(high) > level; ++n) high += kWidth;
+  for (int n = 0; n < kMostSteps; ++n) {
+    const double to = low + (high - low) * z.uniform();
+    if (f(to) > level) return to;
+    (to < at ? low : high) = to;
+  }
+  return at;
+}
+
+template <class T>
+void sample_row(const FoldIn<T>& f, int64_t r, int64_t s, Entries& e, T* out) {
+  const int k = f.components;
+  const size_t n = e.size();
+  const double *linear = f.linear + s * k, *quadratic = f.quadratic + s * k;
+  Stream z(f.seed, static_cast<uint32_t>(r), static_cast<uint32_t>(s), 0x80000000u);
+  std::vector<double> w(k);
+  // A start of the right size: the row's sum, or the prior if the row is empty.
+  double sum = 0.0, size = 0.0;
+  for (double v : e.v) sum += v;
+  for (double t : e.total) size += t;
+  for (int c = 0; c < k; ++c) {
+    const double prior = linear[c] < 0.0 ? -1.0 / linear[c] : 1.0;
+    w[c] = sum > 0.0 && size > 0.0 ? sum / size : prior;
+  }
+  for (int sweep = 0; sweep < f.sweeps; ++sweep) {
+    std::fill(e.mu.begin(), e.mu.end(), 0.0);  // afresh, so that rounding does not add up
+    for (int c = 0; c < k; ++c)
+      for (size_t q = 0; q < n; ++q) e.mu[q] += w[c] * e.h[c * n + q];
+    for (int c = 0; c < k; ++c) {
+      const double* h = e.h.data() + c * n;
+      for (size_t q = 0; q < n; ++q) e.base[q] = std::max(e.mu[q] - w[c] * h[q], 0.0);
+      auto log_density = [&](double t) {
+        const double x = std::exp(t);
+        return along(e, h, e.total[c], x, f.beta, f.floor) / e.phi + (f.inverse + 1.0) * t +
+               (linear[c] - 0.5 * quadratic[c] * x) * x;
+      };
+      w[c] = std::max(std::exp(slice(std::log(w[c]), log_density, z)), 1e-30);
+      for (size_t q = 0; q < n; ++q) e.mu[q] = e.base[q] + w[c] * h[q];
+    }
+  }
+  for (int c = 0; c < k; ++c) out[c] = static_cast<T>(w[c]);
+}
+
+}  // namespace
+
+template <class T>
+void fold_in(Pool& pool, const FoldIn<T>& f, T* out) {
+  std::vector<double> all(f.zeros ? f.draws * f.components : 0);
+  if (f.zeros)
+    for (int64_t s = 0; s < f.draws; ++s)
+      for (int64_t j = 0; j < f.columns; ++j)
+        for (int c = 0; c < f.components; ++c)
+          all[s * f.components + c] += f.h[(s * f.columns + j) * f.components + c];
+  for_each(
+      pool, f.rows * f.draws, [](int) { return Entries{}; },
+      [&](int64_t task, Entries& e) {
+        const int64_t s = task / f.rows, r = task % f.rows;
+        gather(f, all.data(), r, s, e);
+        sample_row(f, r, s, e, out + task * f.components);
+      });
+}
+
+template void fold_in<float>(Pool&, const FoldIn<float>&, float*);
+template void fold_in<double>(Pool&, const FoldIn<double>&, double*);
+
+}  // namespace psgld

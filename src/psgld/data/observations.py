@@ -1,0 +1,309 @@
+"""The matrix V: which of its entries were observed, their values, and the labels of its rows and columns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import as_path, is_number
+from ..errors import DataError
+from ..system.atomic import write_arrays
+from .construct import ABSENT as ABSENT
+from .construct import Constructors, from_any
+from .labels import Csr, FloatArray, IntArray, LabelArray, find_labels
+
+Entries = tuple[IntArray, IntArray, FloatArray]
+"""Row indices, column indices and values."""
+
+LabelledEntries = tuple[LabelArray, LabelArray, FloatArray]
+"""Row labels (or indices, if there are none), column labels and values."""
+
+MOST_CELLS = 250_000_000
+"""Of a matrix whose zeros are written out."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Observations(Constructors):
+    """The observed entries of an I × J matrix.
+
+    Made by `from_dense`, `from_sparse`, `from_coo`, `from_frame`, `from_file`, `from_chunks`, or by
+    `observations` from any of those. Exactly one of `dense` and `csr` is there.
+
+    Attributes
+    ----------
+    shape : (I, J).
+    dense : 2-D array of float32 or float64, NaN where nothing was observed; None for sparse data.
+    csr : compressed rows (`indptr`, `indices`, `values`); None for dense data.
+    stored : number of stored entries (for dense data, of those that are not NaN).
+    absent : what an entry that is not stored means, "unobserved" or "zero"; dense data: "unobserved".
+    absent_chosen : whether the caller said so; True for dense data, which leaves nothing to choose.
+    row_labels, col_labels : int64 or str arrays, or None where the indices are the labels.
+
+    Examples
+    --------
+    >>> from psgld.data import Observations
+    >>> Observations.from_coo([0, 0, 2], [1, 3, 0], [5.0, 3.0, 4.0])
+    Observations(3 × 4, 3 stored (25 %), absent='unobserved', float64)
+    """
+
+    shape: tuple[int, int]
+    dense: FloatArray | None
+    csr: Csr | None
+    stored: int
+    absent: str = "unobserved"
+    absent_chosen: bool = True
+    row_labels: LabelArray | None = None
+    col_labels: LabelArray | None = None
+    totals: tuple[float, float] | None = None
+    """Σv and Σ(v - mean)² of the stored values, where they are known: those of shards, in memory or not."""
+    before_filling: Observations | None = None
+    """The sparse data, where these are the same with their zeros written out."""
+
+    def meaning(self, absent: str | None) -> Observations:
+        """Return sparse data whose absent entries mean what they meant before, unless the caller has said."""
+        if absent is None or not self.is_sparse or self.absent_chosen:
+            return self
+        return replace(self, absent=absent, absent_chosen=True)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the entries are kept as compressed rows."""
+        return self.csr is not None
+
+    @property
+    def size(self) -> int:
+        """Number of observed entries: the stored ones, or I · J when the absent ones are zeros."""
+        return self.shape[0] * self.shape[1] if self.absent == "zero" else self.stored
+
+    @property
+    def indptr(self) -> IntArray:
+        """Where each row starts among the stored entries, I + 1 numbers (computed for dense data)."""
+        if self.csr is not None:
+            return self.csr.indptr
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self._seen().sum(axis=1), dtype=np.int64)])
+
+    @property
+    def indices(self) -> NDArray[np.int32]:
+        """The columns of the stored entries, row by row (computed for dense data)."""
+        return self.csr.indices if self.csr is not None else np.nonzero(self._seen())[1].astype(np.int32)
+
+    @property
+    def values(self) -> FloatArray:
+        """The stored values, row by row (for dense data those that are not NaN)."""
+        if self.csr is not None:
+            return self.csr.values
+        assert self.dense is not None
+        return self.dense.ravel() if self.dense.size == self.stored else self.dense[self._seen()]
+
+    def value_parts(self) -> Iterator[FloatArray]:
+        """Give out the stored values piece by piece: all at once here, strip by strip where they are on disk."""
+        yield self.values
+
+    def _seen(self) -> NDArray[np.bool_]:
+        assert self.dense is not None
+        return ~np.isnan(self.dense)
+
+    def row_counts(self) -> IntArray:
+        """Count the observed entries of each row."""
+        if self.size == self.shape[0] * self.shape[1]:
+            return np.full(self.shape[0], self.shape[1], np.int64)
+        return np.diff(self.indptr)
+
+    def col_counts(self) -> IntArray:
+        """Count the observed entries of each column."""
+        if self.size == self.shape[0] * self.shape[1]:
+            return np.full(self.shape[1], self.shape[0], np.int64)
+        return np.bincount(self.indices, minlength=self.shape[1]).astype(np.int64, copy=False)
+
+    def mean(self) -> float:
+        """Mean of the observed entries."""
+        total = float(self.values.sum(dtype=np.float64)) if self.totals is None else self.totals[0]
+        return total / self.size
+
+    def variance(self) -> float:
+        """Variance (mean squared deviation) of the observed entries; inf where it leaves the range of floats."""
+        mean = self.mean()
+        if self.totals is None:
+            values = self.values
+            among, own = float(values.var(dtype=np.float64)), float(values.mean(dtype=np.float64))
+        else:
+            among, own = self.totals[1] / self.stored, self.totals[0] / self.stored
+        among += (own - mean) * (own - mean)  # a product: a power that overflows raises
+        share = self.stored / self.size
+        return share * among + (1 - share) * (mean * mean)
+
+    def min(self) -> float:
+        """Return the smallest observed value."""
+        least = float(self.values.min())
+        return min(least, 0.0) if self.size > self.stored else least
+
+    def max(self) -> float:
+        """Return the largest observed value."""
+        most = float(self.values.max())
+        return max(most, 0.0) if self.size > self.stored else most
+
+    def fingerprint(self, exact: bool = False) -> str:
+        """Return a SHA-256 of the data in hexadecimal.
+
+        It depends on the shape, on `absent`, on the entries and on the labels; not on the order in which the entries
+        were given, nor on how they are kept. Values count to float32 precision, with `exact` to all their digits.
+        """
+        digest = hashlib.sha256(json.dumps([self.shape, self.absent]).encode())
+        with np.errstate(over="ignore"):
+            values = self.values.astype("<f8" if exact else "<f4") + 0  # -0.0 is 0.0
+        for array in (self.indptr.astype("<i8"), self.indices.astype("<i4"), values):
+            digest.update(array.data)
+        for labels in (self.row_labels, self.col_labels):
+            if (
+                labels is not None
+                and labels.dtype.kind == "i"
+                and np.array_equal(labels, np.arange(len(labels)))
+            ):
+                labels = None  # as older versions had it
+            digest.update(json.dumps(labels if labels is None else labels.tolist()).encode())
+        return digest.hexdigest()
+
+    def entries(self, index: Any) -> Entries:
+        """Return the stored entries at the given positions; they are numbered row by row."""
+        index = np.asarray(index, dtype=np.int64)
+        if index.size and (index.min() < 0 or index.max() >= self.stored):
+            raise DataError(
+                f"entries are numbered 0 to {self.stored - 1}, got {index.min()} to {index.max()}"
+            )
+        if self.stored == self.shape[0] * self.shape[1]:
+            return *np.divmod(index, self.shape[1]), self.values[index]
+        rows = np.searchsorted(self.indptr, index, side="right") - 1
+        return rows, self.indices[index].astype(np.int64), self.values[index]
+
+    def sample_entries(self, n: int, seed: Any = 0) -> Entries:
+        """Draw n observed entries without replacement (all of them if n is larger), in row-major order.
+
+        When the absent entries are zeros they are drawn like the others, with the value 0.
+        """
+        if n >= self.size:
+            chosen = np.arange(self.size)
+        else:
+            chosen = np.sort(np.random.default_rng(seed).choice(self.size, n, replace=False, shuffle=False))
+        if self.absent != "zero":
+            return self.entries(chosen)
+        return self._sampled_cells(chosen)
+
+    def _sampled_cells(self, chosen: IntArray) -> Entries:
+        """Return cells of V, of which those that are not stored are zeros."""
+        rows, cols = np.divmod(chosen, self.shape[1])
+        cells = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)) * self.shape[1] + self.indices
+        at = np.minimum(np.searchsorted(cells, chosen), self.stored - 1)
+        return rows, cols, np.where(cells[at] == chosen, self.values[at], self.values.dtype.type(0))
+
+    def filled(self) -> Observations:
+        """Return the same with absent zeros written out."""
+        if self.absent != "zero" or self.csr is None:
+            return self
+        if self.shape[0] * self.shape[1] > MOST_CELLS:
+            raise DataError(
+                f"the zeros of {self.shape[0]:,} × {self.shape[1]:,} cells cannot be written out, at most "
+                f"{MOST_CELLS:,} can; give some of the cells, zeros among them, as (rows, cols, values)"
+            )
+        dense = np.zeros(self.shape, self.values.dtype)
+        dense[np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)), self.indices] = self.values
+        filled = Observations.from_dense(dense)
+        return replace(filled, row_labels=self.row_labels, col_labels=self.col_labels, before_filling=self)
+
+    def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, LabelledEntries]:
+        """Hold out a random fraction of the stored entries: the rest, and (rows, cols, values) held out.
+
+        Rows and columns are given as `Posterior.predict` takes them: in labels if the data have any.
+        Shape and labels stay. When absent entries are zeros, those held out read as zeros in the rest: the
+        usual protocol for implicit feedback.
+        """
+        if not is_number(fraction) or not 0 < fraction < 1 or self.stored < 2:
+            raise DataError(
+                f"fraction must lie between 0 and 1, with 2 entries or more; got {fraction!r} of {self.stored}"
+            )
+        n_test = min(max(round(fraction * self.stored), 1), self.stored - 1)
+        chosen = np.sort(
+            np.random.default_rng(seed).choice(self.stored, n_test, replace=False, shuffle=False)
+        )
+        rows, cols, values = self.entries(chosen)
+        test = (
+            rows if self.row_labels is None else self.row_labels[rows],
+            cols if self.col_labels is None else self.col_labels[cols],
+            values,
+        )
+        left = self.stored - n_test
+        if self.csr is None:
+            assert self.dense is not None
+            dense = self.dense.copy()
+            dense[rows, cols] = np.nan
+            return replace(self, dense=dense, stored=left, totals=None), test
+        keep = np.ones(self.stored, bool)
+        keep[chosen] = False
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])[self.csr.indptr]
+        csr = Csr(indptr, self.indices[keep], self.values[keep])
+        return replace(self, csr=csr, stored=left, totals=None), test
+
+    def row_index(self, labels: Any) -> IntArray:
+        """Return the row indices of labels; without row labels, check that they are indices."""
+        return find_labels(self.row_labels, labels, self.shape[0], "row")
+
+    def col_index(self, labels: Any) -> IntArray:
+        """Return the column indices of labels; without column labels, check that they are indices."""
+        return find_labels(self.col_labels, labels, self.shape[1], "column")
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to an .npz file that `from_file` reads back."""
+        if as_path(path).suffix.lower() != ".npz":
+            raise DataError(f"cannot write {path}: give a name that ends in .npz, or nothing reads it back")
+        labels = {"row_labels": self.row_labels, "col_labels": self.col_labels}
+        arrays: dict[str, Any] = {name: array for name, array in labels.items() if array is not None}
+        if self.csr is None:
+            arrays["dense"] = self.dense
+        else:
+            arrays |= {**self.csr._asdict(), "shape": self.shape, "absent": self.absent}
+            arrays["absent_chosen"] = self.absent_chosen
+        try:
+            write_arrays(as_path(path), {"psgld": 1, **arrays})
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def __repr__(self) -> str:
+        percent = 100 * self.stored / (self.shape[0] * self.shape[1])
+        labels = [
+            f"{axis} labels: {'int' if given.dtype.kind == 'i' else 'str'}"
+            for axis, given in (("row", self.row_labels), ("column", self.col_labels))
+            if given is not None
+        ]
+        form = f"absent={self.absent!r}" if self.is_sparse else "dense"
+        parts = [
+            f"{self.shape[0]} × {self.shape[1]}",
+            f"{self.stored} stored ({percent:.3g} %)",
+            form,
+            str(self.values.dtype),
+        ]
+        return f"Observations({', '.join(parts + labels)})"
+
+
+def observations(V: Any, absent: str | None = None, duplicates: str = "error") -> Observations:
+    """Make `Observations` of anything that holds a matrix.
+
+    Parameters
+    ----------
+    V : array or nested list (NaN = unobserved), masked array, scipy.sparse matrix, data frame (row, column,
+        value) of pandas, polars or pyarrow, path of a file or of shards (which stay on disk), generator of
+        chunks, or Observations.
+    absent : meaning of the entries that sparse data does not store, "unobserved" (default) or "zero".
+    duplicates : "error", "sum", "mean" or "last", for several entries of the same pair.
+    """
+    if isinstance(V, (str, PathLike)):
+        if Path(V).is_dir() or "://" in str(V):
+            return from_any(Observations, Observations.open_folder(V), absent, duplicates)
+        return Observations.from_file(V, absent=absent, duplicates=duplicates)
+    return from_any(Observations, V, absent, duplicates)

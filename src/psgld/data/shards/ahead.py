@@ -1,0 +1,22 @@
+"""The next item is made by another thread while this one is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from ...system.limits import check_room_for_threads
+
+T = TypeVar("T")
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Give out the same items in the same order, one of them made in advance; errors come where they belong."""
+    end = object()
+    check_room_for_threads(1)
+    with ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(next, items, end)
+        while (item := pending.result()) is not end:
+            pending = pool.submit(next, items, end)
+            yield item  # type: ignore[misc]

@@ -1,0 +1,340 @@
+"""Shards as data: everything that a run needs to know of V, and its strips one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import DataError
+from ...system.archive import check_memory
+from ..labels import Csr, FloatArray, IntArray
+from ..observations import Entries, LabelledEntries, Observations
+from ..partition import Assigned
+from .contents import (
+    KINDS,
+    Sides,
+    check_sides_on_disk,
+    check_strip,
+    check_strips_on_disk,
+    check_totals,
+    read_labels,
+    read_sides,
+)
+from .manifest import PARTS, check_manifest
+from .store import FORMAT, VERSION, local_path, open_group, read
+from .totals import Totals
+
+
+class Share(NamedTuple):
+    """Who reads what, where several processes read the shards together, and how they tell each other."""
+
+    strips: list[range]
+    """Of each process."""
+    here: int
+    """The number of this one."""
+    total: Callable[[NDArray[Any]], NDArray[Any]]
+    """Adds up an array over the processes."""
+    exchange: Callable[[list[NDArray[Any]]], list[NDArray[Any]]]
+    """Gives every process its part, and returns what each has for this one."""
+
+    @property
+    def own(self) -> range:
+        """The strips that this process reads."""
+        return self.strips[self.here]
+
+
+class Strip(NamedTuple):
+    """The rows of a strip, compressed: which rows of V they are, then as `Csr`."""
+
+    rows: IntArray
+    indptr: IntArray
+    indices: NDArray[np.int32]
+    values: FloatArray
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Shards(Observations):
+    """Observations that stay on disk, cut into row strips (`psgld.shard` writes them).
+
+    `psgld.sample` takes them as they are and reads blocks from disk as it needs them; the partition is that of the
+    shards. `load` reads everything into memory.
+
+    Examples
+    --------
+    >>> import psgld
+    >>> V = psgld.datasets.ratings(users=50, items=30, entries=400).V
+    >>> shards = psgld.shard(V, "shards", blocks=3)
+    >>> shards.strip(0).rows.shape
+    (17,)
+    """
+
+    path: Any = None
+    group: Any = field(default=None)
+    manifest: dict[str, Any] = field(default_factory=dict)
+    share: Share | None = None
+
+    @classmethod
+    def open(cls, path: str | PathLike[str] | Any) -> Shards:
+        """Open shards: what the manifest says is checked, and that all arrays and strips are there.
+
+        Arrays and strips, their checksums and every entry of them, are checked when they are read.
+
+        Parameters
+        ----------
+        path : a directory, a URL that Zarr can open, or a Zarr store.
+        """
+        group = open_group(path, "r")
+        manifest = group.attrs.get("psgld")
+        where = str(path)
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise DataError(
+                f"{where}: no shards, or not complete: there is no manifest; shard the data again"
+            )
+        if (version := manifest.get("version")) != VERSION:
+            raise DataError(
+                f"{where}: shards of format {version!r}, this version of psgld reads {VERSION}; shard again"
+            )
+        check_manifest(manifest, where)
+        check_sides_on_disk(group, manifest, where)
+        check_strips_on_disk(group, manifest, where)
+        row_labels, col_labels = (
+            read_labels(group, side, size, manifest[f"{side}_labels"], where)
+            for side, size in zip(("row", "col"), manifest["shape"], strict=True)
+        )
+        return cls(
+            (manifest["shape"][0], manifest["shape"][1]),
+            None,
+            None,
+            manifest["stored"],
+            manifest["absent"],
+            manifest["absent_chosen"],
+            row_labels,
+            col_labels,
+            (float(manifest["total"]), float(manifest["deviation"])),
+            path=path,
+            group=group,
+            manifest=manifest,
+        )
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the shards are, if that is a folder of this machine."""
+        return local_path(self.path)
+
+    # -- strips ------------------------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> int:
+        """B, the number of strips."""
+        return int(self.manifest["blocks"])
+
+    @property
+    def partition(self) -> Assigned:
+        """The strips as a partition: with it, the same data in memory give the same chain."""
+        return Assigned(self._sides.row_strips, self._sides.col_strips)
+
+    @property
+    def block_entries(self) -> IntArray:
+        """Entries of each block, row strip × column strip."""
+        return self._sides.block_entries.reshape(self.blocks, self.blocks)
+
+    def strip(self, b: int) -> Strip:
+        """Read a strip, and refuse it if a checksum is wrong, or an entry cannot be."""
+        if not 0 <= b < self.blocks:
+            raise DataError(f"strips are numbered 0 to {self.blocks - 1}, got {b}")
+        sides, where, line = self._sides, str(self.path), self.manifest["strips"][b]
+        part = (b, slice(0, line["entries"]))
+        indices, values = (
+            read(self.group, name, line["sha256"][name], where, part).astype(
+                KINDS.get(name, self.manifest["dtype"]), copy=False
+            )
+            for name in PARTS
+        )
+        rows = np.flatnonzero(sides.row_strips == b)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sides.row_counts[rows])])
+        self._found[b] = check_strip(b, indptr, indices, values, sides, self.manifest, where)
+        return Strip(rows, indptr, indices, values)
+
+    def shared(self, share: Share) -> Shards:
+        """Return the shards as one of several processes sees them, each of which reads its own strips.
+
+        All of them have to ask for `entries`, `sample_entries` and `indices` at once.
+        """
+        return replace(self, share=share)
+
+    def verify(self) -> None:
+        """Read all strips, and refuse them if a checksum is wrong, or an entry cannot be."""
+        for b in range(self.blocks):
+            self.strip(b)
+        self.check_totals()
+
+    def check_totals(
+        self, strips: range | None = None, total: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+    ) -> None:
+        """Refuse a manifest whose least, largest and sums are not those of the values. All strips must have been read.
+
+        Of processes that have read some strips each, all have to call it at once, with `total` as in `Share`.
+        """
+        table = np.zeros((self.blocks, 5))
+        for b in range(self.blocks) if strips is None else strips:
+            table[b] = self._found[b].row()
+        totals = Totals()
+        for n, *sums in (table if total is None else total(table)).tolist():
+            totals.add(Totals(int(n), *sums))
+        check_totals(totals, self.manifest, str(self.path))
+
+    def load(self, strips: range | None = None) -> Observations:
+        """Read everything into memory, rows and columns in their original order; or the rows of some strips only."""
+        counts, some = self.row_counts_stored(), range(self.blocks) if strips is None else strips
+        if strips is not None:
+            counts = np.where(np.isin(self._sides.row_strips, list(strips)), counts, 0)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        check_memory(int(indptr[-1]) * (4 + np.dtype(self.manifest["dtype"]).itemsize), f"{self.path}")
+        indices = np.empty(indptr[-1], np.int32)
+        values = np.empty(indptr[-1], self.manifest["dtype"])
+        for b in some:
+            strip = self.strip(b)
+            n = np.diff(strip.indptr)
+            to = np.repeat(indptr[strip.rows] - strip.indptr[:-1], n) + np.arange(len(strip.indices))
+            indices[to], values[to] = strip.indices, strip.values
+        if strips is None:
+            self.check_totals()
+        return Observations(
+            self.shape, None, Csr(indptr, indices, values), len(values), self.absent, self.absent_chosen,
+            self.row_labels, self.col_labels, self.totals if strips is None else None,
+        )  # fmt: skip
+
+    def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, LabelledEntries]:
+        """Read everything into memory, then hold out a random fraction of the stored entries."""
+        return self.load().split(fraction, seed)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Read everything into memory, then write an .npz file."""
+        self.load().save(path)
+
+    # -- what a run asks of its data ---------------------------------------------------------------------
+
+    @property
+    def is_sparse(self) -> bool:
+        """Shards are sparse."""
+        return True
+
+    @property
+    def indptr(self) -> IntArray:
+        """Where each row starts among the stored entries."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.row_counts_stored())])
+
+    @property
+    def indices(self) -> NDArray[np.int32]:
+        """The columns of the stored entries: all of them, in memory; of several processes, in that of the first."""
+        if self.share is None:
+            return self.load().indices
+        mine = self.load(self.share.own).indices
+        parts = self.share.exchange([mine, *(mine[:0] for _ in self.share.strips[1:])])
+        if self.share.here > 0:
+            return mine[:0]
+        columns, strips = np.empty(self.stored, np.int32), self._sides.row_strips
+        for part, strips_of_part in zip(parts, self.share.strips, strict=True):
+            columns[np.repeat(np.isin(strips, strips_of_part), self.row_counts_stored())] = part
+        return columns
+
+    @property
+    def values(self) -> FloatArray:
+        """The stored values: all of them, in memory."""
+        return self.load().values
+
+    def value_parts(self) -> Iterator[FloatArray]:
+        """Give out the stored values strip by strip, once they are checked."""
+        for b in range(self.blocks):
+            yield self.strip(b).values
+
+    def row_counts_stored(self) -> IntArray:
+        """Count the stored entries of each row."""
+        return self._sides.row_counts
+
+    def row_counts(self) -> IntArray:
+        """Count the observed entries of each row."""
+        return super().row_counts() if self.absent == "zero" else self.row_counts_stored()
+
+    def col_counts(self) -> IntArray:
+        """Count the observed entries of each column."""
+        return super().col_counts() if self.absent == "zero" else self._sides.col_counts
+
+    def min(self) -> float:
+        """Return the smallest observed value."""
+        least = float(self.manifest["min"])
+        return min(least, 0.0) if self.size > self.stored else least
+
+    def max(self) -> float:
+        """Return the largest observed value."""
+        most = float(self.manifest["max"])
+        return max(most, 0.0) if self.size > self.stored else most
+
+    def entries(self, index: Any) -> Entries:
+        """Return the stored entries at the given positions; they are numbered row by row."""
+        index = np.asarray(index, dtype=np.int64)
+        if index.size and (index.min() < 0 or index.max() >= self.stored):
+            raise DataError(
+                f"entries are numbered 0 to {self.stored - 1}, got {index.min()} to {index.max()}"
+            )
+        indptr = self.indptr
+        rows = np.searchsorted(indptr, index, side="right") - 1
+        cols, values = np.zeros(len(index), np.int64), np.zeros(len(index), self.manifest["dtype"])
+        for mine, strip in self._strips_of(rows):
+            at = strip.indptr[np.searchsorted(strip.rows, rows[mine])] + index[mine] - indptr[rows[mine]]
+            cols[mine], values[mine] = strip.indices[at], strip.values[at]
+        return rows, self._total(cols), self._total(values)
+
+    def _sampled_cells(self, chosen: IntArray) -> Entries:
+        """Return cells of V, of which those that are not stored are zeros."""
+        rows, cols = np.divmod(chosen, self.shape[1])
+        values = np.zeros(len(chosen), self.manifest["dtype"])
+        for mine, strip in self._strips_of(rows):
+            if len(strip.values) == 0:
+                continue
+            cells = np.repeat(strip.rows, np.diff(strip.indptr)) * self.shape[1] + strip.indices
+            at = np.minimum(np.searchsorted(cells, chosen[mine]), len(cells) - 1)
+            values[mine] = np.where(cells[at] == chosen[mine], strip.values[at], 0)
+        return rows, cols, self._total(values)
+
+    def _strips_of(self, rows: IntArray) -> Iterator[tuple[IntArray, Strip]]:
+        """Read the strips that hold the rows, but those of other processes; say which of the rows each holds."""
+        strips = self._sides.row_strips[rows]
+        for b in np.unique(strips).tolist():
+            if self.share is None or b in self.share.own:
+                yield np.flatnonzero(strips == b), self.strip(b)
+
+    def _total(self, found: NDArray[Any]) -> NDArray[Any]:
+        """Return what all processes have found, each zeros but for its own strips."""
+        return found if self.share is None else self.share.total(found)
+
+    def fingerprint(self, exact: bool = True) -> str:
+        """Return a SHA-256 of the manifest, which holds the checksums of all strips."""
+        import hashlib
+        import json
+
+        return hashlib.sha256(json.dumps([self.manifest, self.absent], sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def _sides(self) -> Sides:
+        """Strips and counts, read and checked once."""
+        return read_sides(self.group, self.manifest, str(self.path))
+
+    @cached_property
+    def _found(self) -> dict[int, Totals]:
+        """Sums over the values of the strips that have been read."""
+        return {}
+
+    def __repr__(self) -> str:
+        return (
+            f"Shards({self.shape[0]} × {self.shape[1]}, {self.stored} stored, {self.blocks} strips, "
+            f"absent={self.absent!r}, {self.manifest['dtype']}, at {self.path})"
+        )

@@ -1,0 +1,146 @@
+"""Tables of entries: pandas, polars and pyarrow, and which of their columns are row, column and value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError, warn
+from .labels import Coded, FloatArray, encode, real
+
+Column = str | int | None
+"""A column by name or by position; None takes the usual one."""
+
+FRAMES = ("pandas", "polars", "pyarrow")
+
+_ROLES = {"row": ("row",), "column": ("col", "column"), "value": ("value",)}
+_INDEX = re.compile(r"(unnamed: ?[0-9]+|index|)")
+_TIME = re.compile(r"(unix_?)?time(_?stamp)?|date(_?time)?")
+"""Names of columns, in small letters, that are hardly a row, a column or a value where there are others."""
+
+
+class Triples(NamedTuple):
+    """Entries with coded labels."""
+
+    rows: Coded
+    cols: Coded
+    values: FloatArray
+
+
+def triples(rows: Any, cols: Any, values: Any) -> Triples:
+    """Code the labels of loose entries and check that there are as many of each."""
+    coded = Triples(encode(rows, "row label"), encode(cols, "column label"), real(values))
+    lengths = len(coded.rows.codes), len(coded.cols.codes), len(coded.values)
+    if len(set(lengths)) > 1:
+        raise DataError("rows, columns and values must be as many, got {}, {} and {}".format(*lengths))
+    return coded
+
+
+def is_frame(x: object) -> bool:
+    """Tell whether x is a table of pandas, polars or pyarrow, without importing any of them."""
+    return _library(x) in FRAMES and type(x).__name__ in ("DataFrame", "Table", "RecordBatch")
+
+
+def frame_triples(frame: Any, row: Column = None, col: Column = None, value: Column = None) -> Triples:
+    """Take three columns of a data frame."""
+    names = list(frame.schema.names if _library(frame) == "pyarrow" else frame.columns)
+    if row is None and col is None and value is None and _is_matrix(frame, names):
+        raise DataError(
+            f"a table of {len(names)} columns of one type, {_listed(names)}: a matrix? then give its values "
+            "(frame.to_numpy()); or say which columns hold row, column and value (Observations.from_frame)"
+        )
+    columns = []
+    for role, at in zip(_ROLES, choose_columns(names, row, col, value), strict=True):
+        column, nulls = column_of(frame, at)
+        if nulls:
+            raise DataError(f"{nulls} null(s) in column {names[at]!r} ({role}); drop those entries first")
+        columns.append(column)
+    return triples(*columns)
+
+
+def _is_matrix(frame: Any, names: Sequence[Any]) -> bool:
+    """Say whether a table may well be the matrix itself: numbers of one type, more than three columns or fractions."""
+    kinds = {
+        str(kind).lower() for kind in (frame.schema.types if _library(frame) == "pyarrow" else frame.dtypes)
+    }
+    lower = [str(name).strip().lower() for name in names]
+    if len(kinds) != 1 or any(name in lower for role in _ROLES.values() for name in role):
+        return False
+    columns = [at for at, name in enumerate(lower) if not (_INDEX.fullmatch(name) or _TIME.fullmatch(name))]
+    if not next(iter(kinds)).startswith(("int", "uint", "float", "double")) or len(columns) < 3:
+        return False
+    labels = (column_of(frame, at)[0] for at in columns[:2])  # may be floats, but whole
+    return len(columns) > 3 or any(bool(np.any(column != np.rint(column))) for column in labels)
+
+
+def _listed(names: Sequence[Any]) -> str:
+    return ", ".join(repr(name) for name in names[:5]) + (", …" if len(names) > 5 else "")
+
+
+def _library(x: object) -> str:
+    return type(x).__module__.split(".")[0]
+
+
+def column_of(frame: Any, at: int) -> tuple[NDArray[Any], int]:
+    """Return a column as an array, and how many nulls it has."""
+    if _library(frame) == "pandas":
+        column = frame.iloc[:, at]
+        return column.to_numpy(), int(column.isna().sum())
+    if _library(frame) == "polars":
+        column = frame.to_series(at)
+        try:
+            return column.to_numpy(), column.null_count()
+        except Exception as error:  # polars has types that NumPy has not, such as Int128
+            raise DataError(
+                f"column {column.name!r} of {column.dtype} is no array of NumPy; cast it to Int64, Float64 or String"
+            ) from error
+    column = frame.column(at)
+    return column.to_numpy(zero_copy_only=False), column.null_count
+
+
+def choose_columns(names: Sequence[Any], row: Column, col: Column, value: Column) -> list[int]:
+    """Find the positions of the row, column and value columns.
+
+    A role that is not given goes to the column of that name (row, col or column, value), else to the first
+    column that is still free; an index or a time only if there are no others. If more are left than an index, or a
+    time at the end, a warning says which were taken.
+    """
+    lower = [str(name).strip().lower() for name in names]
+    chosen = [_position(names, wanted) for wanted in (row, col, value)]
+    for i, usual in enumerate(_ROLES.values()):
+        if chosen[i] is None:
+            chosen[i] = next((lower.index(name) for name in usual if name in lower), None)
+    free = [at for at in range(len(names)) if at not in chosen]
+    likely = [at for at in free if not (_INDEX.fullmatch(lower[at]) or _TIME.fullmatch(lower[at]))]
+    order = iter(likely if len(likely) >= chosen.count(None) else free)
+    found = [next(order, None) if at is None else at for at in chosen]
+    complete = [at for at in found if at is not None]
+    if len(complete) < 3:
+        raise DataError(f"three columns are needed (row, column, value), got {list(names)}")
+    if len(set(complete)) < 3:
+        raise DataError(f"row, column and value must be three different columns of {list(names)}")
+    doubtful = (
+        not _INDEX.fullmatch(lower[at]) and not (_TIME.fullmatch(lower[at]) and at > max(complete))
+        for at in free
+        if at not in complete
+    )
+    if None in chosen and isinstance(names[0], str) and any(doubtful):
+        taken = ", ".join(repr(names[at]) for at in complete)
+        warn(
+            f"row, column and value are taken from {taken}, of {len(names)} columns; name others if that is wrong"
+        )
+    return complete
+
+
+def _position(names: Sequence[Any], wanted: Column) -> int | None:
+    if wanted is None:
+        return None
+    if wanted in names:
+        return names.index(wanted)
+    if isinstance(wanted, int) and 0 <= wanted < len(names):
+        return wanted
+    raise DataError(f"no column {wanted!r}; the columns are {list(names)}")

@@ -1,0 +1,1 @@
+"""What moves a chain besides the data: metrics, step sizes, schedules."""

@@ -1,0 +1,337 @@
+"""The factors of a chain over the ranks of an MPI job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _core
+from ..threads import KEPT, MOMENTA, Grid, H, W, core_chain
+from . import ranks
+from .ring import Move, Place, Ring
+
+_ALL = np.empty((0, 0), np.int32)
+_TRAVEL, _REST = "ring", "other"
+"""What bytes are counted as: strips sent between two iterations; everything else."""
+
+
+@final
+class MpiChain:
+    """The factors of one chain over all ranks, as this rank sees them. All methods are called by all ranks at once.
+
+    Arrays of the inner factor have room for all strips; those that this rank holds at the moment (`_part` says which)
+    are up to date. "x", "momentum" and "inverse_root" travel; "saved" and "sum" stay where strips are in part 0.
+    """
+
+    def __init__(
+        self, grid: Grid, components: int, family: int, beta: float, floor: float, engine: Place
+    ) -> None:
+        self.core = core_chain(grid, components, family, beta, floor)
+        self.grid, self.components = grid, components
+        self.second_order = False
+        """Whether the momenta are part of the state."""
+        self.dtype = np.dtype(np.float32 if isinstance(self.core, _core.Chain32) else np.float64)
+        self.sent: Counter[str] = Counter()
+        """Bytes sent by this rank: between iterations ("ring") and besides ("other")."""
+        self._comm, self._rank = ranks.world(), engine.rank
+        self._ring = Ring(grid.blocks, engine.ranks, grid.swapped)
+        self._pool = _core.Pool(engine.workers)
+        self._abreast = engine.workers  # blocks between two looks at the messages
+        self._first, self._last = self._ring.own(self._rank)
+        self._strips = grid.core.inner_strips()
+        self._moves: dict[tuple[int, int], Move] = {}
+        self._deliveries: dict[tuple[int, ...], ranks.Delivery] = {}
+        self._part = 0
+        self._complete: set[str] = set()  # arrays of the inner factor that are up to date in all strips
+        places = self.core.positions(grid.outer, np.arange(grid.shape[grid.outer]))
+        self._rows = np.flatnonzero(places >= 0)  # of the outer factor that are here
+        self._places = places[self._rows]
+        slots = ranks.everyones_number(len(self.core.residuals(False)))
+        self._slots = np.cumsum([0, *slots])  # where the residuals of each rank begin
+
+    # -- moving ------------------------------------------------------------------------------------------
+
+    def advance(
+        self,
+        t: int,
+        parts: NDArray[np.int32],
+        steps: NDArray[np.float64],
+        scales: NDArray[np.float64],
+        draws: NDArray[np.int32] | None = None,
+    ) -> None:
+        """Run iterations t, t + 1, …, one for each part, each of all entries of the part."""
+        assert draws is None  # samplers that draw entries are refused at the start
+        self._bring(int(parts[0]))
+        self._complete.clear()
+        travelling = self._travelling()
+        for q, part in enumerate(parts.tolist()):
+            # What comes after the last one is not known yet: on a ring, the next part.
+            then = int(parts[q + 1]) if q + 1 < len(parts) else (part + 1) % self.grid.blocks
+            now = slice(q, q + 1)
+            work = partial(self.core.advance, self._pool, t + q, parts[now], steps[now], scales[now], _ALL)
+            self._turn(part, then, travelling, work)
+            self._part = then
+
+    def accumulate(self, kind: int, part: int = -1) -> None:
+        """Add up scores or weights over a part (or over all of V) for every row of both factors."""
+        self._bring(0)
+        self.core.clear_sums()
+        self._complete.discard("sum")
+        parts = list(range(self.grid.blocks)) if part < 0 else [part]
+        travelling = [self.core.array(self.grid.inner, name) for name in ("x", "sum")]
+        self._exchange(0, parts[0], travelling)
+        for p, then in zip(parts, [*parts[1:], 0], strict=True):
+            self._turn(p, then, travelling, partial(self.core.add_sums, self._pool, kind, p))
+
+    def set_bound(self, which: int, rate: NDArray[np.float64]) -> None:
+        """Take the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
+        self._bring(0)
+        self.core.set_bound(self._pool, which, rate)
+
+    def save(self) -> None:
+        """Remember the present state."""
+        self._bring(0)
+        self.core.save()
+        self._complete.discard("saved")
+
+    def restore(self) -> None:
+        """Go back to the state that `save` remembered, at rest."""
+        self._bring(0)
+        self.core.restore()
+        self._complete.clear()
+
+    # -- adding up: each strip on its rank, then all in a fixed order (`grouped.hpp`) -----------------------
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
+        held = np.array(self._ring.held(self._rank, self._part))
+        tables = np.zeros((2, self.grid.blocks, 3 * self.components))
+        outer = np.arange(self._last - self._first)
+        tables[self.grid.outer, self._first : self._last] = self.core.strip_sums(self.grid.outer, outer)
+        tables[self.grid.inner, held] = self.core.strip_sums(self.grid.inner, held)
+        tables = self._total(tables)
+        return np.stack([_core.add_rows(table).reshape(3, self.components) for table in tables])
+
+    def gram(self, which: int) -> NDArray[np.float64]:
+        """Return Σxxᵀ over the rows of a factor, (K, K), in a fixed order of the strips."""
+        table = np.zeros((self.grid.blocks, self.components**2))
+        if which == self.grid.outer:
+            own = np.arange(self._last - self._first)
+            table[self._first : self._last] = self.core.strip_grams(which, own)
+        else:
+            held = np.array(self._ring.held(self._rank, self._part))
+            table[held] = self.core.strip_grams(which, held)
+        return _core.add_rows(self._total(table)).reshape(self.components, self.components)
+
+    def squared_residuals(self) -> float:
+        """Return Σ(v - μ)² as found at the last visit to each block."""
+        squares = np.zeros((self.grid.blocks, 1))
+        squares[self._first : self._last] = self.core.strip_squares()
+        return float(_core.add_rows(self._total(squares))[0])
+
+    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at pairs of places, from the ranks that keep the outer rows."""
+        self._fetch("x", self._part)
+        mine = np.flatnonzero((rows if self.grid.outer == W else cols) >= 0)
+        mu = np.zeros(len(rows), self.dtype)
+        mu[mine] = self.core.mu(rows[mine], cols[mine])
+        return self._total(mu)
+
+    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
+        return self.core.log_kernel(values, self.mu(rows, cols))
+
+    # -- reading and writing -----------------------------------------------------------------------------
+
+    def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return a copy of the first `width` components of a factor, rows in their original order.
+
+        With `out`, only rank 0 fills it: draws are kept there.
+        """
+        if out is not None:
+            return self._read(which, "x", out)
+        whole = np.empty((self.grid.shape[which], width or self.components), self.dtype)
+        return ranks.from_first(self._read(which, "x", whole))
+
+    def deliver(self, which: int, columns: slice, out: NDArray[Any], bounds: NDArray[np.int64]) -> None:
+        """Fill in rows of `out`, of some components of a factor: on rank r those from bounds[r] to bounds[r + 1]."""
+        first, last = bounds[self._rank : self._rank + 2]
+        if which == self.grid.inner:
+            self._fetch("x", self._part)
+            wanted = self.core.positions(which, np.arange(first, last))
+            out[first:last] = self.core.array(which, "x")[wanted, columns]
+            return
+        mine = np.ascontiguousarray(self.core.array(which, "x")[self._places, columns])
+        key = (which, *bounds.tolist())
+        if key not in self._deliveries:
+            self._deliveries[key] = ranks.Delivery(self._rows, bounds)
+        self.sent[_REST] += self._deliveries[key](mine, out)
+
+    def set_factor(self, which: int, x: NDArray[Any]) -> None:
+        """Replace a factor, given all its rows or those of which `noise` tells."""
+        self._write(which, "x", x)
+        self._part = 0
+
+    def accumulated(self, which: int) -> NDArray[Any]:
+        """Return what `accumulate` added up for a factor."""
+        return ranks.from_first(self._read(which, "sum"))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the factors and the squared residuals, and those to which the chain would go back, on rank 0.
+
+        The other ranks return arrays of the same shapes that hold nothing.
+        """
+        return {
+            **{name: self._read(which, kind) for name, (which, kind) in self._kept().items()},
+            "residuals": self._residuals(False),
+            "saved_residuals": self._residuals(True),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take in what `state` returned on rank 0 of any number of ranks."""
+        for name, (which, kind) in self._kept().items():
+            self._write(which, kind, state[name])
+        own = slice(*self._slots[self._rank : self._rank + 2])
+        for saved, name in ((False, "residuals"), (True, "saved_residuals")):
+            self.core.set_residuals(saved, np.ascontiguousarray(state[name][own], np.float64))
+        self._part = 0
+
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """Return what was accumulated last, to be taken in again by `set_weights`; on rank 0."""
+        return {"weights_W": self._read(W, "sum"), "weights_H": self._read(H, "sum")}
+
+    def set_weights(self, state: Mapping[str, Any]) -> None:
+        """Take in what `weights` returned."""
+        self._write(W, "sum", state["weights_W"])
+        self._write(H, "sum", state["weights_H"])
+
+    def noise(self, which: int, iteration: int) -> NDArray[np.float32]:
+        """Return the standard normals that iteration uses for the rows of a factor that are here."""
+        rows = self._rows if which == self.grid.outer else np.arange(self.grid.shape[which])
+        return self.core.noise(which, iteration, rows)
+
+    def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of rows of a factor in the strips; -1 if another rank keeps them."""
+        return self.core.positions(which, rows)
+
+    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the order of entries of V by their places on the outer side, as if all strips were here."""
+        outer = self.grid.outer
+        places = self.positions(outer, cols if outer == H else rows)
+        before = sum(ranks.everyones_number(len(self.core.array(outer, "x")))[: self._rank])
+        return np.argsort(self._total(np.where(places < 0, 0, before + places)), kind="stable")
+
+    def _kept(self) -> dict[str, tuple[int, str]]:
+        return KEPT | (MOMENTA if self.second_order else {})
+
+    def _read(self, which: int, name: str, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return an array of a factor on rank 0, rows in their original order."""
+        if out is None:
+            out = np.empty((self.grid.shape[which], self.components), self.dtype)
+        if which == self.grid.inner:
+            self._fetch(name, 0 if name in ("saved", "sum") else self._part)
+            if self._rank == 0:
+                self.core.gather(self._pool, which, name, out)
+            return out
+        mine = np.ascontiguousarray(self.core.array(which, name)[self._places, : out.shape[1]])
+        self.sent[_REST] += mine.nbytes if self._rank else 0
+        for rows, values in ranks.to_first(self._rows, mine):
+            out[rows] = values
+        return out
+
+    def _write(self, which: int, name: str, x: NDArray[Any]) -> None:
+        """Replace an array of a factor by the same on all ranks."""
+        if which == self.grid.inner:
+            self.core.scatter(which, name, np.ascontiguousarray(x, self.dtype))
+            self._complete.add(name)
+        else:
+            mine = x if len(x) == len(self._rows) else np.asarray(x)[self._rows]
+            self.core.array(which, name)[self._places, : self.components] = mine
+
+    def _residuals(self, saved: bool) -> NDArray[np.float64]:
+        mine = self.core.residuals(saved)
+        out = np.zeros(int(self._slots[-1]))
+        for rows, values in ranks.to_first(np.arange(*self._slots[self._rank : self._rank + 2]), mine):
+            out[rows] = values
+        return out
+
+    # -- the strips that travel --------------------------------------------------------------------------
+
+    def _travelling(self) -> list[NDArray[Any]]:
+        """Return the arrays of the inner factor that go with its strips."""
+        names = ["x"]
+        if self.core.momentum:
+            names.append("momentum")
+        if self.core.metric == 1:
+            names.append("inverse_root")
+        return [self.core.array(self.grid.inner, name) for name in names]
+
+    def _strip(self, array: NDArray[Any], strip: int) -> NDArray[Any]:
+        first, rows = self._strips[strip]
+        return array[first : first + rows]
+
+    def _move(self, part: int, then: int) -> Move:
+        if (part, then) not in self._moves:
+            self._moves[part, then] = self._ring.move(self._rank, part, then)
+        return self._moves[part, then]
+
+    def _turn(
+        self, part: int, then: int, travelling: list[NDArray[Any]], work: Callable[[int, int], None]
+    ) -> None:
+        """Work on the blocks of a part, first on those whose inner strips leave: the others hide the journey."""
+        move = self._move(part, then)
+        requests = self._receive(move, travelling)
+        work(move.first, move.last)
+        requests += self._send(move, travelling, _TRAVEL)
+        for first, last in ((0, move.first), (move.last, self._last - self._first)):
+            for b in range(first, last, self._abreast):
+                work(b, min(b + self._abreast, last))
+                ranks.poke(requests)
+        ranks.wait(requests)
+
+    def _bring(self, part: int) -> None:
+        """Have the strips where a part needs them."""
+        if part != self._part:
+            self._exchange(self._part, part, self._travelling())
+            self._part = part
+
+    def _exchange(self, part: int, then: int, travelling: list[NDArray[Any]]) -> None:
+        move = self._move(part, then)
+        ranks.wait(self._receive(move, travelling) + self._send(move, travelling, _REST))
+
+    def _receive(self, move: Move, travelling: list[NDArray[Any]]) -> list[Any]:
+        return [
+            self._comm.Irecv(self._strip(array, strip), rank, strip * len(travelling) + number)
+            for strip, rank in move.receives
+            for number, array in enumerate(travelling)
+        ]
+
+    def _send(self, move: Move, travelling: list[NDArray[Any]], counted: str) -> list[Any]:
+        requests = []
+        for strip, rank in move.sends:
+            for number, array in enumerate(travelling):
+                buffer = self._strip(array, strip)
+                self.sent[counted] += buffer.nbytes
+                requests.append(self._comm.Isend(buffer, rank, strip * len(travelling) + number))
+        return requests
+
+    def _fetch(self, name: str, part: int) -> None:
+        """Have all strips of an array of the inner factor up to date here, too."""
+        if name in self._complete:
+            return
+        array = self.core.array(self.grid.inner, name)
+        holders = [self._ring.holder(strip, part) for strip in range(self.grid.blocks)]
+        self.sent[_REST] += sum(
+            self._strip(array, c).nbytes for c, holder in enumerate(holders) if holder == self._rank
+        )
+        ranks.wait([self._comm.Ibcast(self._strip(array, c), holder) for c, holder in enumerate(holders)])
+        self._complete.add(name)
+
+    def _total(self, table: NDArray[Any]) -> NDArray[Any]:
+        self.sent[_REST] += table.nbytes
+        return ranks.total(table)

@@ -1,0 +1,1 @@
+"""The update in NumPy: the specification of the core."""

@@ -1,0 +1,149 @@
+"""The whole update in plain NumPy: the specification that the compiled core is tested against.
+
+    x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} (v_ij - μ_ij) μ_ij^{β-2} y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ' D) ∘ z
+
+for each row x of either factor, the y_j being the rows of the other; then x ← |x| where mirrored. H is held as (J, K),
+so that one function moves both factors. Entries of V that were not observed are NaN; zeros, stored or not, are zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data.partition import IntArray, Strips
+from .aes import aes_round
+
+Array = NDArray[np.float64]
+Words = NDArray[np.uint32]
+Entrywise = Callable[[Array, Array, float], Array]
+
+# -- noise: z is a function of (key, row, factor, component, iteration), whoever computes it -----------------
+
+
+def ars(counter: Words, key: int, rounds: int = 7) -> Words:
+    """Return the four words that ARS-7 makes of each counter (…, 4) (Salmon, Moraes, Dror, Shaw 2011)."""
+    x = counter.view(np.uint8)
+    for n in range(rounds + 1):
+        halves = key + n * 0x9E3779B97F4A7C15, (key >> 64) + n * 0xBB67AE8584CAA73B
+        round_key = np.array([half % 2**64 for half in halves], np.uint64).view(np.uint8)
+        x = aes_round(x, round_key, n == rounds) if n else x ^ round_key
+    return np.ascontiguousarray(x).view(np.uint32)
+
+
+def box_muller(a: Words, b: Words) -> tuple[Array, Array]:
+    """Return two normals ±sqrt(-2 ln u) (cos ω, sin ω) from two words.
+
+    The first, made odd, is a sign and u, rounded to float32 as in the core; the second is ω.
+    """
+    odd, angle = (a | np.uint32(1)).view(np.int32), b.view(np.int32)
+    u = np.abs(odd.astype(np.float32)).astype(np.float64) / 2.0**31
+    r, omega = np.sqrt(-2.0 * np.log(u)) * np.sign(odd), angle * (np.pi / 2.0**32)
+    return r * np.cos(omega), r * np.sin(omega)
+
+
+def noise(rows: IntArray, components: int, factor: int, t: int, key: int) -> Array:
+    """Return the standard normals (rows, components) of rows of a factor, 0 = W or 1 = H, at iteration t.
+
+    One counter, (row, factor · 2^31 + k div 4, t mod 2^32, t div 2^32), gives those of four components k.
+    """
+    counter = np.empty((len(rows), -(-components // 4), 4), np.uint32)
+    counter[..., 0], counter[..., 2], counter[..., 3] = rows[:, None], t % 2**32, t >> 32
+    counter[..., 1] = np.arange(counter.shape[1]) + (factor << 31)
+    words = ars(counter, key)
+    pairs = box_muller(words[..., 0], words[..., 1]), box_muller(words[..., 2], words[..., 3])
+    return np.asarray(np.stack([*pairs[0], *pairs[1]], -1).reshape(len(rows), -1)[:, :components])
+
+
+def score(v: Array, mu: Array, beta: float) -> Array:
+    """Return φ ∂ log p(v | μ) / ∂μ = (v - μ) μ^{β-2}."""
+    return np.asarray((v - mu) * mu ** (beta - 2.0))
+
+
+def weight(v: Array, mu: Array, beta: float) -> Array:
+    """Return μ^{β-1}, the negative part of the score."""
+    return np.asarray(mu ** (beta - 1.0))
+
+
+def gradients(
+    V: Array, W: Array, H: Array, beta: float, floor: float, e: Entrywise = score
+) -> tuple[Array, Array]:
+    """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H; μ is kept above `floor`."""
+    mu = W @ H.T if beta == 2.0 else np.maximum(W @ H.T, floor)
+    E = np.where(np.isnan(V), 0.0, e(V, mu, beta))
+    return E @ H, E.T @ W
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """How the rows x of a factor move. The metrics, from the numbers b of each coefficient:
+
+    identity      D = 1      Γ = 0      b = 1                                  τ' = τ
+    non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk μ_ij^{β-1} / φ + λ_k   τ' = (1 - ε/4 λ/b)² τ  (*)
+    real-valued   D = 1/b    Γ = 0      b_ik = n_i q_k + λ_k                   τ' = (1 - ε/2) τ
+
+    τ' and, in the non-negative metric, the Milstein term ε τ' Γ (z² - 1)/2 take away most of the step's error.
+    With momentum ρ, x moves by m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ z; non-negative, sqrt(x) does, and
+    (*) is (1 - h/2 + h/4 λ/b)² τ with h = ε/2(1 + ρ).
+    """
+
+    factor: int  # 0 = W, 1 = H
+    inverse: float  # the prior's score is inverse / x + linear - quadratic x
+    linear: Array
+    quadratic: Array  # (K,), or (K, K) where the prior couples the components of a row
+    metric: str
+    b: Array  # (rows, K)
+    move: Array  # 0 for components that stay, else 1
+    mirror: bool
+    temperature: float  # τ
+    key: int
+    momentum: float  # ρ
+    m: Array  # (rows, K), written to
+
+
+def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule: Rule) -> Array:
+    """Return the given rows of a factor after iteration t; `gradient` is s/φ times that of the likelihood."""
+    b, tau, z = rule.b[rows], rule.temperature, noise(rows, x.shape[1], rule.factor, t, rule.key)
+    pull = rule.quadratic * x if rule.quadratic.ndim == 1 else x @ rule.quadratic
+    rho, g = rule.momentum, gradient + rule.linear - pull
+    half = 0.5 * min(epsilon, 1.0) / (1.0 + rho)
+    root = rule.metric == "non-negative" and rho > 0.0
+    if root:  # u = sqrt(x) has D = 1/4b and, of x, the volume 2u
+        rate, heat = epsilon / (4.0 * b), tau * (1.0 - 0.5 * half - 0.25 * half * rule.linear / b) ** 2
+        drift = rate * (2.0 * (x * g + rule.inverse) + tau) / np.sqrt(np.maximum(x, rate))
+        drift = np.minimum(drift, 0.5 * (np.sqrt(x) + np.sqrt(rate)))  # a push by half of u at most
+        y, change = np.sqrt(x), drift + np.sqrt(2.0 * (1.0 - rho) * rate * heat) * z
+    else:
+        D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
+        heat = np.full_like(b, tau * (1.0 - half) if rule.metric == "real-valued" else tau)
+        if rule.metric == "non-negative":
+            heat *= (1.0 + 0.5 * half * rule.linear / b) ** 2
+        drift = D * (g + rule.inverse / np.maximum(x, 1e-20)) + tau * Gamma
+        drift = np.minimum(drift, np.where(Gamma > 0.0, 20.0 * (x + Gamma), np.inf))  # a ratio of 20
+        drift += 0.5 * heat * Gamma * (z**2 - 1.0)
+        y, change = x, epsilon * drift + np.sqrt(2.0 * (1.0 - rho) * epsilon * heat * D) * z
+    m = rule.move * (rho * rule.m[rows] + change)
+    rule.m[rows] = np.where((y + m < 0.0) & rule.mirror, -m, m)
+    moved = np.abs(y + m) if rule.mirror else y + m
+    return moved**2 if root else moved
+
+
+def iterate(
+    V: Array, W: Array, H: Array, rows: Strips, cols: Strips, part: int, t: int, epsilon: float,
+    scale: float, likelihood: tuple[float, float], rules: tuple[Rule, Rule],
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return (W, H) after iteration t on a part: the blocks (b, b + part mod B), which share no strip.
+
+    `scale` is s/φ; the likelihood is given by β and the floor of μ.
+    """
+    W, H = W.copy(), H.copy()
+    for b in range(rows.number):
+        c = (b + part) % cols.number
+        i, j = (s.order[s.bounds[n] : s.bounds[n + 1]] for s, n in ((rows, b), (cols, c)))
+        gW, gH = gradients(V[np.ix_(i, j)], W[i], H[j], *likelihood)
+        W[i] = step(W[i], scale * gW, i, t, epsilon, rules[0])
+        H[j] = step(H[j], scale * gH, j, t, epsilon, rules[1])
+    return W, H

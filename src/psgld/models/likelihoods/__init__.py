@@ -1,0 +1,1 @@
+"""Likelihoods: v ~ p(· | μ)."""

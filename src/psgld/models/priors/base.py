@@ -1,0 +1,86 @@
+"""What the files about priors share: the contract that every prior of a factor keeps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import ClassVar
+
+from numpy.typing import ArrayLike
+
+from psgld.models.common import Array, real
+
+Coefficients = tuple[float, Array, Array]
+
+
+class Prior(ABC):
+    """What every prior can do; `rate` stands for the rate, or the precision, of each component, shape (K,).
+
+    `mean` is the prior mean of each component; only `Normal` has one, the others ignore it.
+    """
+
+    name: ClassVar[str]
+    nonnegative: ClassVar[bool]
+    one_rate: ClassVar[bool]
+    """Whether all components share one rate."""
+
+    @property
+    @abstractmethod
+    def given(self) -> float | None:
+        """The rate or precision that the user fixed, None if it is learnt."""
+
+    @property
+    def learnt(self) -> bool:
+        """Whether the rate or precision is learnt."""
+        return self.given is None
+
+    @property
+    def needs_log_sum(self) -> bool:
+        """Whether `log_density_from_sums` needs Σ log x."""
+        return False
+
+    @abstractmethod
+    def log_density(self, x: ArrayLike, rate: ArrayLike, mean: ArrayLike = 0.0) -> Array:
+        """Return log p(x), normalised, for each entry."""
+
+    @abstractmethod
+    def coefficients(self, rate: ArrayLike, mean: ArrayLike = 0.0) -> Coefficients:
+        """Return (inv, lin, quad) with ∂ log p(x) / ∂x = inv/x + lin - quad·x."""
+
+    def score(self, x: ArrayLike, rate: ArrayLike, mean: ArrayLike = 0.0) -> Array:
+        """Return ∂ log p(x) / ∂x for each entry."""
+        inv, lin, quad = self.coefficients(rate, mean)
+        x = real(x)
+        smooth = lin - quad * x
+        return real(smooth + inv / x if inv else smooth)
+
+    @abstractmethod
+    def log_density_from_sums(
+        self,
+        count: int,
+        sum: ArrayLike,
+        sumsq: ArrayLike,
+        rate: ArrayLike,
+        mean: ArrayLike = 0.0,
+        sum_log: ArrayLike | None = None,
+    ) -> float:
+        """Return Σ log p(x) over a factor, from Σx, Σx² (and Σ log x) of each component's `count` entries."""
+
+    @abstractmethod
+    def evidence(
+        self, count: int, sum: ArrayLike, sumsq: ArrayLike, mean: ArrayLike = 0.0
+    ) -> tuple[Array, Array]:
+        """Return (n, r) of each component with p(x | λ) ∝ λ^n exp(-r λ): what a factor says about its rate."""
+
+    @abstractmethod
+    def size_at(self, rate: float) -> float:
+        """Return the typical size of an entry at this rate: its mean, or its standard deviation."""
+
+    @abstractmethod
+    def rate_for(self, size: float) -> float:
+        """Return the rate at which an entry has this typical size."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what `prior_from_dict` needs, fit for JSON."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        return {"name": self.name, **values}

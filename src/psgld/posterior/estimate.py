@@ -1,0 +1,81 @@
+"""A point estimate of the factors, as `psgld.optimize` returns it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..data.labels import LabelArray, find_labels
+from ..errors import DataError
+from ..models import FactorModel
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """One W and one H: a mode of the posterior, or of the likelihood. It does not know how sure it is.
+
+    Attributes
+    ----------
+    W, H : the factors, (I, K) and (K, J).
+    row_bias, col_bias : the biases, or None.
+    offset, phi : global offset and dispersion; where a Gaussian's was to be learnt, the mean squared residual.
+    row_rate, col_rate : rates or precisions of the priors of the components, as they were kept.
+    model : the model that was fitted.
+    lp : the log posterior (without priors, the log likelihood and a constant) after each of the checks.
+    passes : passes over the data after which `lp` was taken, as long as `lp`.
+    converged : whether it stopped because nothing more was gained.
+    interrupted : whether Ctrl-C stopped it.
+    row_labels, col_labels : the labels of the data, or None.
+    """
+
+    W: NDArray[Any]
+    H: NDArray[Any]
+    row_bias: NDArray[Any] | None
+    col_bias: NDArray[Any] | None
+    offset: float
+    phi: float
+    row_rate: NDArray[np.float64]
+    col_rate: NDArray[np.float64]
+    model: FactorModel
+    lp: NDArray[np.float64]
+    passes: NDArray[np.int64]
+    converged: bool
+    interrupted: bool
+    row_labels: LabelArray | None = None
+    col_labels: LabelArray | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(I, J)."""
+        return self.W.shape[0], self.H.shape[1]
+
+    def predict(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.float64]:
+        """Return μ_ij = Σ_k w_ik h_kj, and the biases, at the pairs (rows[q], cols[q]).
+
+        Rows and columns are given in the labels of the data if they had any, else as indices; a single row or column is
+        paired with all of the other.
+        """
+        i = find_labels(self.row_labels, rows, self.shape[0], "row")
+        j = find_labels(self.col_labels, cols, self.shape[1], "column")
+        if len(i) != len(j) and 1 not in (len(i), len(j)):
+            raise DataError(
+                f"as many rows as columns are needed, or one of either; got {len(i)} and {len(j)}"
+            )
+        mu = np.einsum("qk,kq->q", self.W[i], self.H[:, j]) if len(i) == len(j) else self._cross(i, j)
+        mu = mu.astype(np.float64) + self.offset
+        if self.row_bias is not None and self.col_bias is not None:
+            mu += self.row_bias[i] + self.col_bias[j]
+        return np.asarray(mu)
+
+    def _cross(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[Any]:
+        return np.asarray((self.W[i] @ self.H[:, j]).ravel())
+
+    def __repr__(self) -> str:
+        rows, cols = self.shape
+        end = "converged" if self.converged else "interrupted" if self.interrupted else "not converged"
+        model = f"rank {self.model.rank}, {self.model.likelihood.name}"
+        return f"Estimate({rows} × {cols}, {model}, {end} after {self.passes[-1]} passes)"

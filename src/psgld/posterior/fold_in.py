@@ -1,0 +1,381 @@
+"""Fold in: rows (or columns) that were not in the data, given their entries, without sampling all again.
+
+    w_s ~ p(w | v, H_s, φ_s, rates_s)    for each kept draw s of the other factor
+
+Real-valued rows of a Gaussian model have a normal posterior, which is drawn exactly. Non-negative rows are drawn by
+slice sampling in the core (`fold_in.hpp`), for every member of the family. The posterior of everything else is
+taken as it was: the new entries tell about the new rows only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..checks import is_integer
+from ..data.labels import align_labels, require_known
+from ..data.observations import Observations, observations
+from ..data.seen import Seen
+from ..errors import DataError, ModelError
+from ..models import FactorModel, NormalWishart, Prior
+from ..runs.draws import Draws, check_factors
+from .predict import Floats, check_seed, new_pool
+
+_SIDES = ("rows", "cols")
+_TINY = 1e-30
+_GATHERED = 4_000_000
+"""Numbers of the other factor that are gathered at a time."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Compressed rows of the new entries; the columns are those of the other factor."""
+
+    start: NDArray[np.int64]
+    index: NDArray[np.int32]
+    value: Floats
+    zeros: bool
+    """Absent entries are zeros."""
+
+    @property
+    def rows(self) -> int:
+        """The number of new rows."""
+        return len(self.start) - 1
+
+    @classmethod
+    def of(cls, i: Any, j: Any, v: Any, rows: int, zeros: bool) -> Entries:
+        """Sort entries into rows."""
+        order = np.lexsort((j, i))
+        start = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(i, minlength=rows))])
+        return cls(
+            start.astype(np.int64), np.asarray(j, np.int32)[order], np.asarray(v, np.float64)[order], zeros
+        )
+
+    def filled(self, columns: int) -> Entries:
+        """Return the same with its zeros written out."""
+        table = np.zeros((self.rows, columns))
+        table[np.repeat(np.arange(self.rows), np.diff(self.start)), self.index] = self.value
+        start = np.arange(self.rows + 1, dtype=np.int64) * columns
+        index = np.tile(np.arange(columns, dtype=np.int32), self.rows)
+        return Entries(start, index, table.ravel(), False)
+
+
+def check_kept(draws: Draws, model: FactorModel) -> None:
+    """Raise ModelError if the draws do not hold all that the prior of a new row depends on."""
+    for side, prior in (("row", model.row_prior), ("col", model.col_prior)):
+        mean = getattr(draws, f"{side}_mean")
+        if isinstance(prior, NormalWishart) and (mean is None or np.isnan(mean).any()):
+            raise ModelError(
+                "new rows and new starts need the m and Λ of a NormalWishart() prior, which an older psgld did not "
+                "keep with these draws; sample anew"
+            )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Other:
+    """The factor that stays, and what the new rows of the other one have as their prior; S draws of each."""
+
+    H: NDArray[Any]  # (S, J, K)
+    bias: Floats | None  # (S, J): offset and bias of the other side
+    rate: Floats  # (S, K)
+    bias_rate: Floats | None  # (S,), if a row has a bias of its own
+    phi: Floats  # (S,)
+    prior: Prior
+    beta: float
+    # Under a normal–Wishart prior, of the components of a row and its bias:
+    mean: Floats | None = None  # (S, K')
+    precision: Floats | None = None  # (S, K', K')
+
+    @classmethod
+    def of(cls, draws: Draws, model: FactorModel, side: str) -> Other:
+        """Look at the draws from the side of the new rows (or columns)."""
+        check_kept(draws, model)
+        rows = side == "rows"
+        H = draws.H if rows else draws.W
+        bias = draws.col_bias if rows else draws.row_bias
+        rate = draws.row_rate if rows else draws.col_rate
+        own = model.rank if rows else model.rank + 1
+        flat = rate.reshape(-1, rate.shape[-1])
+        mean, precision = _normal(draws, model, side)
+        offset = draws.offset[..., None]
+        if bias is None and model.centred:
+            bias = np.zeros((*draws.offset.shape, H.shape[2]))  # what was subtracted from the data remains
+        return cls(
+            np.ascontiguousarray(H, np.float64 if H.dtype == np.float64 else np.float32).reshape(
+                -1, *H.shape[2:]
+            ),
+            None if bias is None else (bias.astype(np.float64) + offset).reshape(-1, H.shape[2]),
+            np.ascontiguousarray(flat[:, : model.rank], np.float64),
+            np.ascontiguousarray(flat[:, own]) if model.bias else None,
+            np.ascontiguousarray(draws.phi.reshape(-1), np.float64),
+            model.row_prior if rows else model.col_prior,
+            model.likelihood.beta,
+            mean,
+            precision,
+        )
+
+    def one(self, s: int) -> Other:
+        """Return a single draw."""
+        cut: dict[str, Any] = {
+            n: None if a is None else a[s : s + 1]
+            for n, a in vars(self).items()
+            if n not in ("prior", "beta")
+        }
+        return replace(self, **cut)
+
+
+def _normal(draws: Draws, model: FactorModel, side: str) -> tuple[Floats | None, Floats | None]:
+    """Return m and Λ of new rows (or columns) under a normal–Wishart prior, of the components that move."""
+    name, free = ("row", model.row_free) if side == "rows" else ("col", model.col_free)
+    mean, precision = (getattr(draws, f"{name}_{what}") for what in ("mean", "precision"))
+    if mean is None or precision is None:
+        return None, None
+    m = mean.reshape(-1, len(free))[:, free]
+    if side == "cols" and model.bias:
+        m[:, -1] = 0.0  # the offset is the mean of the column biases, and is subtracted as such
+    return m, precision.reshape(-1, len(free), len(free))[:, free][:, :, free]
+
+
+def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Any:
+    """Return a posterior whose rows (or columns) are the new ones; `Posterior.fold_in` says what the arguments are."""
+    _check(side, sweeps)
+    d, seed = posterior.draws, check_seed(seed)
+    check_factors(d)
+    data, entries = new_entries(posterior, V, side)
+    X, bias = draw(Other.of(d, posterior.model, side), entries, seed, sweeps)
+    X = X.reshape(*d.phi.shape, *X.shape[1:])
+    if bias is not None:
+        bias = bias.reshape(*d.phi.shape, -1)
+    if side == "rows":
+        draws = replace(d, W=X, row_bias=bias)
+        changed = {"shape": (data.shape[0], posterior.shape[1]), "row_labels": data.row_labels}
+        start, index = entries.start, entries.index
+    else:
+        draws = replace(d, H=X, col_bias=bias)
+        changed = {"shape": (posterior.shape[0], data.shape[1]), "col_labels": data.col_labels}
+        i = np.repeat(np.arange(entries.rows), np.diff(entries.start))
+        turned = Entries.of(entries.index, i, entries.value, posterior.shape[0], False)
+        start, index = turned.start, turned.index
+    settings = posterior.settings | {"entries": data.size, "folded_in": side}
+    seen = Seen(start, index, data.absent)
+    return replace(posterior, draws=draws, tracked=None, seen=seen, settings=settings, **changed)
+
+
+def transform(posterior: Any, V: Any, side: str = "rows") -> NDArray[Any]:
+    """Return one vector for each new row (or column): no randomness; `Posterior.transform` says which."""
+    _check(side, 1)
+    check_factors(posterior.draws)
+    _, entries = new_entries(posterior, V, side)
+    return point(reference(posterior, side), entries)[0]
+
+
+def reference(posterior: Any, side: str = "rows") -> Other:
+    """Return the one draw that `transform` rests on: the last of the chain whose `lp` is largest on average."""
+    best = int(np.argmax(posterior.sample_stats["lp"].mean(axis=1)))
+    kept = posterior.draws.phi.shape[1]
+    return Other.of(posterior.draws, posterior.model, side).one((best + 1) * kept - 1)
+
+
+def point(other: Other, entries: Entries) -> tuple[NDArray[Any], Floats | None]:
+    """Return w given v and a single draw of H, and its bias: the mean if it is normal, the mode if non-negative."""
+    if other.prior.nonnegative:
+        return mode(other, entries), None
+    X, bias = gaussian(other, entries, seed=None)
+    return X[0], None if bias is None else bias[0]
+
+
+def new_entries(posterior: Any, V: Any, side: str) -> tuple[Observations, Entries]:
+    """Read the new entries; the other side is matched by label, or must have the size that it had.
+
+    Sparse data without labels may end before the last column: what is not stored was not observed.
+    """
+    data = observations(V).meaning(posterior.seen and posterior.seen.absent)
+    posterior.model.check_values(data.values)
+    new, old = (0, 1) if side == "rows" else (1, 0)
+    labels = (posterior.row_labels, posterior.col_labels)[old]
+    given = (data.row_labels, data.col_labels)[old]
+    size, axis = posterior.shape[old], ("row", "column")[old]
+    i, j, v = data.entries(np.arange(data.stored))
+    at, own = (j, i) if new == 0 else (i, j)
+    now = data.shape[old]
+    if given is None and (now > size or (now < size and not data.is_sparse)):
+        raise DataError(f"the new data has {now} {axis}s, the posterior {size}; give labels, or as many")
+    place = require_known(align_labels(labels, size, given, now, axis), labels, size, given, axis)
+    return data, Entries.of(own, place[at], v, data.shape[new], data.absent == "zero")
+
+
+def draw(other: Other, entries: Entries, seed: int, sweeps: int) -> tuple[NDArray[Any], Floats | None]:
+    """Return draws of the new rows, (S, rows, K), and of their biases, if there are any."""
+    if not other.prior.nonnegative:
+        return gaussian(other, entries, seed)
+    if entries.zeros and other.beta != 1.0:
+        entries = entries.filled(other.H.shape[1])
+    inverse, linear, quadratic = other.prior.coefficients(other.rate)
+    shape = other.rate.shape
+    out = np.empty((len(other.H), entries.rows, other.H.shape[2]), other.H.dtype)
+    _core.fold_in(
+        new_pool(),
+        other.H,
+        other.phi,
+        np.ascontiguousarray(np.broadcast_to(linear, shape)),
+        np.ascontiguousarray(np.broadcast_to(quadratic, shape)),
+        float(inverse),
+        other.beta,
+        _TINY,
+        entries.start,
+        entries.index,
+        entries.value,
+        entries.zeros,
+        sweeps,
+        seed,
+        out,
+    )
+    return out, None
+
+
+# -- Gaussian rows ---------------------------------------------------------------------------------------
+
+
+def gaussian(other: Other, entries: Entries, seed: int | None) -> tuple[NDArray[Any], Floats | None]:
+    """Return w ~ Normal(P⁻¹ b, P⁻¹), P = Hᵀ H / φ + Λ, b = Hᵀ (v - bias) / φ + Λm; without a seed, the mean.
+
+    Λ is diag(rate) and m = 0, but under a normal–Wishart prior.
+    """
+    S, J, K = other.H.shape
+    width = K if other.bias_rate is None else K + 1
+    out = np.empty((S, entries.rows, width))
+    if entries.zeros or len(entries.value) == entries.rows * J:
+        _whole_rows(other, entries, seed, out)
+    else:
+        _rows_one_by_one(other, entries, seed, out)
+    X = np.ascontiguousarray(out[..., :K], dtype=other.H.dtype)
+    return X, None if other.bias_rate is None else out[..., K].astype(other.H.dtype)
+
+
+def _rows_one_by_one(other: Other, entries: Entries, seed: int | None, out: Floats) -> None:
+    """Fill in rows that were observed here and there: a P for each row and draw, many draws at a time."""
+    S, _, width = out.shape
+    for r in range(entries.rows):
+        at = slice(entries.start[r], entries.start[r + 1])
+        z = None if seed is None else _noise(seed, r, S, width)
+        step = max(1, _GATHERED // max(1, int(at.stop - at.start) * width))
+        for first in range(0, S, step):
+            part = slice(first, first + step)
+            H, left = _design(other, part, entries.index[at], entries.value[at])
+            Ht = H.transpose(0, 2, 1)
+            b = (Ht @ left[..., None]) / other.phi[part][:, None, None] + _linear(other, part)
+            noise = None if z is None else z[part][..., None]
+            out[part, r] = _solve(_precision(other, part, Ht @ H), b, noise)[..., 0]
+
+
+def _whole_rows(other: Other, entries: Entries, seed: int | None, out: Floats) -> None:
+    """Fill in rows that were observed everywhere: they share the P of a draw."""
+    S, rows, width = out.shape
+    table = entries.filled(other.H.shape[1]).value.reshape(rows, -1)
+    z = None if seed is None else np.stack([_noise(seed, r, S, width) for r in range(rows)], axis=2)
+    for s in range(S):
+        part = slice(s, s + 1)
+        H, _ = _design(other, part, slice(None), 0.0)
+        left = table if other.bias is None else table - other.bias[s]
+        b = (left @ H[0]).T / other.phi[s] + _linear(other, part)[0]
+        P = _precision(other, part, H.transpose(0, 2, 1) @ H)
+        out[s] = _solve(P, b[None], None if z is None else z[part])[0].T
+
+
+def _design(other: Other, part: slice, index: Any, value: Any) -> tuple[Floats, Floats]:
+    """Return H at some columns with a component of ones for the bias, and what is left to explain."""
+    H = other.H[part][:, index].astype(np.float64)
+    left = np.broadcast_to(value, H.shape[:2]) if other.bias is None else value - other.bias[part][:, index]
+    if other.bias_rate is None:
+        return H, left
+    return np.concatenate([H, np.ones((*H.shape[:2], 1))], axis=2), left
+
+
+def _linear(other: Other, part: slice) -> Floats:
+    """Return Λm of some draws, as columns."""
+    if other.mean is None or other.precision is None:
+        return np.zeros((1, 1, 1))
+    return np.asarray(other.precision[part] @ other.mean[part][..., None])
+
+
+def _precision(other: Other, part: slice, gram: Floats) -> Floats:
+    if other.precision is not None:
+        return np.asarray(gram / other.phi[part][:, None, None] + other.precision[part])
+    rate = other.rate[part]
+    if other.bias_rate is not None:
+        rate = np.concatenate([rate, other.bias_rate[part][:, None]], axis=1)
+    P = gram / other.phi[part][:, None, None]
+    P[:, np.arange(P.shape[1]), np.arange(P.shape[1])] += rate
+    return np.asarray(P)
+
+
+def _solve(P: Floats, b: Floats, z: Floats | None) -> Floats:
+    """Return P⁻¹ b + L⁻ᵀ z, P = L Lᵀ: a draw if z is standard normal; columns are independent."""
+    if z is None:
+        return np.asarray(np.linalg.solve(P, b))
+    L = np.linalg.cholesky(P)
+    return np.asarray(np.linalg.solve(L.transpose(0, 2, 1), np.linalg.solve(L, b) + z))
+
+
+def _noise(seed: int, row: int, S: int, width: int) -> Floats:
+    """Return the standard normals of a new row: a function of the seed and the row."""
+    return np.random.Generator(np.random.Philox(key=np.array([seed, row], np.uint64))).standard_normal(
+        (S, width)
+    )
+
+
+# -- the mode of non-negative rows -----------------------------------------------------------------------
+
+_UPDATES = 500
+
+
+def mode(other: Other, entries: Entries) -> NDArray[Any]:
+    """Return the w that maximises p(w | v, H), by a fixed number of multiplicative updates.
+
+        w ← w ((Σ_j v μ^{β-2} h / φ + (a-1)/w) / (Σ_j μ^{β-1} h / φ + λ))^γ,   γ = 1/(2-β) if β < 1, else 1
+
+    A prior of shape a < 1 has its mode at 0 whatever the data; there a = 1 is taken.
+    """
+    from scipy.sparse import csr_array
+
+    if entries.zeros and other.beta != 1.0:
+        entries = entries.filled(other.H.shape[1])
+    H, phi, beta = other.H[0].astype(np.float64), float(other.phi[0]), other.beta
+    inverse, linear, quadratic = other.prior.coefficients(other.rate[0])
+    rows = np.repeat(np.arange(entries.rows), np.diff(entries.start))
+
+    def spread(x: Floats) -> Floats:
+        shape = (entries.rows, len(H))
+        return np.asarray(csr_array((x, entries.index, entries.start), shape=shape) @ H)
+
+    total = np.broadcast_to(H.sum(axis=0), (entries.rows, H.shape[1])) if entries.zeros else None
+    if total is None:
+        total = spread(np.ones_like(entries.value))
+    size = spread(np.ones_like(entries.value)).sum(axis=1)
+    mass = np.bincount(rows, entries.value, minlength=entries.rows)
+    start = np.where((size > 0) & (mass > 0), mass / np.maximum(total.sum(axis=1), _TINY), 1.0)
+    w = np.repeat(start[:, None], H.shape[1], axis=1)
+    # Values below 0, which only a Gaussian has, push down: on their side of the fraction it stays positive.
+    positive, negative = np.maximum(entries.value, 0.0), np.minimum(entries.value, 0.0)
+    power = 1.0 / (2.0 - beta) if beta < 1.0 else 1.0
+    for _ in range(_UPDATES):
+        mu = np.maximum(np.einsum("nk,nk->n", w[rows], H[entries.index]), _TINY)
+        up = spread(positive * mu ** (beta - 2.0)) / phi + max(inverse, 0.0) / np.maximum(w, _TINY)
+        down = (
+            (total if beta == 1.0 else spread(mu ** (beta - 1.0) - negative)) / phi - linear + quadratic * w
+        )
+        w = w * (up / np.maximum(down, _TINY)) ** power
+    return w.astype(other.H.dtype)
+
+
+def _check(side: str, sweeps: int) -> None:
+    if side not in _SIDES:
+        raise DataError(f'side must be "rows" or "cols", got {side!r}')
+    if not is_integer(sweeps) or sweeps < 1:
+        raise ModelError(f"sweeps must be an integer >= 1, got {sweeps!r}")

@@ -1,0 +1,259 @@
+"""The posterior: draws, traces, predictions, a summary; kept in a single file without pickles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..checks import is_integer
+from ..data.labels import LabelArray, find_labels
+from ..data.seen import aligned
+from ..data.tables import frame_triples, is_frame
+from ..errors import DataError
+from ..runs.result import Result
+from ..storage import read, save
+from .diagnostics import diagnose, to_arviz
+from .fold_in import fold_in, transform
+from .predict import Floats, Prediction
+from .recommend import Policy, Recommendations, recommend
+from .similar import Similar, similar
+from .summary import summary
+from .warm_start import update
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior(Result):
+    """Draws from the posterior of a factor model.
+
+    Attributes
+    ----------
+    draws : the kept draws, dims (chain, draw, …).
+    model : the model that was sampled.
+    sample_stats : `lp` (log posterior), `step_size`, `diverging`, `iteration`, each (chain, draw).
+    warmup : the same along the burn-in, (chain, mark).
+    settings : how it was sampled, fit for JSON.
+    row_labels, col_labels : the labels of the data, or None.
+    tracked : mean and sd at the pairs given as `track`, or None.
+    seen : which entries the data had, as indices; None if it had all of them.
+    """
+
+    @property
+    def W(self) -> NDArray[Any]:
+        """Draws of W, (chain, draw, I, K)."""
+        return self.draws.W
+
+    @property
+    def H(self) -> NDArray[Any]:
+        """Draws of H, (chain, draw, K, J)."""
+        return self.draws.H.swapaxes(-1, -2)
+
+    @property
+    def divergences(self) -> int:
+        """How often a chain ran away, was set back, and had its step size halved; burn-in included."""
+        return int(self.settings["divergences"])
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether sampling was stopped before all draws were made."""
+        return bool(self.settings["interrupted"])
+
+    def predict(
+        self, rows: ArrayLike | None = None, cols: ArrayLike | None = None, seed: int = 0
+    ) -> Prediction:
+        """Return the posterior of μ and of a new observation at the pairs (rows[q], cols[q]).
+
+        Rows and columns are given in the labels of the data if they had any, else as indices; a single row or
+        column is paired with all of the other. Without `cols`, all columns of each row, row after row; without
+        `rows`, all rows.
+
+        Examples
+        --------
+        >>> import numpy as np, psgld
+        >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+        >>> post = psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=50)
+        >>> low, high = post.predict([0, 1], [3, 4]).interval(0.9)
+        >>> bool((low <= high).all())
+        True
+        >>> len(post.predict([0, 1]))
+        40
+        """
+        whole = rows is None or cols is None
+        i = (
+            np.arange(self.shape[0])
+            if rows is None
+            else find_labels(self.row_labels, rows, self.shape[0], "row")
+        )
+        j = (
+            np.arange(self.shape[1])
+            if cols is None
+            else find_labels(self.col_labels, cols, self.shape[1], "column")
+        )
+        if whole:
+            i, j = np.repeat(i, len(j)), np.tile(j, len(i))
+        elif len(i) != len(j):
+            if 1 not in (len(i), len(j)):
+                raise DataError(
+                    f"as many rows as columns are needed, or one of either; got {len(i)} and {len(j)}"
+                )
+            i, j = (np.ascontiguousarray(a) for a in np.broadcast_arrays(i, j))
+        return Prediction(self.draws, self.model.likelihood, i, j, seed, (self.row_labels, self.col_labels))
+
+    def predict_chunks(self, pairs: int = 1_000_000, seed: int = 0) -> Iterator[Prediction]:
+        """Yield predictions of everything, some rows with all their columns at a time: about `pairs` pairs.
+
+        The numbers do not depend on how many.
+        """
+        if not is_integer(pairs) or pairs < 1:
+            raise DataError(f"pairs must be an integer >= 1, got {pairs!r}")
+        step, (rows, cols) = max(1, int(pairs) // self.shape[1]), self.shape
+        labels = self.row_labels, self.col_labels
+        for first in range(0, rows, step):
+            i = np.arange(first, min(first + step, rows))
+            at = np.repeat(i, cols), np.tile(np.arange(cols), len(i))
+            yield Prediction(self.draws, self.model.likelihood, *at, seed, labels)
+
+    def log_predictive_density(self, test: Any) -> Floats:
+        """Return log E[p(v | μ, φ)] of each entry of `test`: a tuple (rows, cols, values), or data as `sample` takes.
+
+        Where absent entries of the data are zeros, of all cells, row by row.
+
+        The higher its mean over entries that were held out, the better the model.
+        """
+        if is_frame(test):  # in which a pair may come several times
+            rows, cols, values = frame_triples(test)
+            test = rows.labels[rows.codes], cols.labels[cols.codes], values
+        if isinstance(test, tuple) and len(test) == 3:
+            rows, cols, values = test
+            return self.predict(rows, cols).log_density(values)
+        data = aligned(test, self.shape, self.row_labels, self.col_labels).filled()
+        i, j, values = data.entries(np.arange(data.stored))
+        return Prediction(self.draws, self.model.likelihood, i, j).log_density(values)
+
+    def recommend(
+        self,
+        rows: ArrayLike | None = None,
+        n: int = 10,
+        policy: Policy | str = "mean",
+        exclude_seen: Any = True,
+        filter: ArrayLike | Callable[[LabelArray], Any] | None = None,
+        seed: int = 0,
+    ) -> Recommendations:
+        """Return the n best columns of each row, with the uncertainty beside the score.
+
+        Parameters
+        ----------
+        rows
+            Labels of rows (or indices, if the data had no labels); all by default.
+        policy
+            `Mean()`, `UCB(width)`, `Thompson()`, `Probability(threshold)`, or the names "mean", "ucb",
+            "thompson". All of them look at μ, not at the noise around it.
+        exclude_seen
+            Whether to leave out the entries that the data had; or other entries to leave out, in any form that
+            `sample` takes.
+        filter
+            The columns that may be recommended: their labels, one boolean a column, or a function from the labels
+            of all columns to booleans.
+        seed
+            For "thompson": a row's draw is a function of the seed and the row.
+
+        Examples
+        --------
+        >>> import psgld
+        >>> from psgld.datasets import ratings
+        >>> data = ratings(users=60, items=40, entries=900)
+        >>> post = psgld.sample(data.V, psgld.FactorModel(2, "gaussian", bias=True), draws=50)
+        >>> post.recommend(["user-1", "user-2"], n=3, policy="ucb").cols.shape
+        (2, 3)
+        """
+        return recommend(self, rows, n, policy, exclude_seen, filter, seed)
+
+    def similar_rows(self, label: Any, n: int = 10) -> Similar:
+        """Return the rows most similar to one: the cosine between rows of W H, within each draw, averaged."""
+        return similar(self, label, n, "rows")
+
+    def similar_cols(self, label: Any, n: int = 10) -> Similar:
+        """Return the columns most similar to one: the cosine between columns of W H, within each draw, averaged."""
+        return similar(self, label, n, "cols")
+
+    def fold_in(self, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Posterior:
+        """Return the posterior of rows (or columns) that were not in the data, w_s ~ p(w | v, H_s) for each draw s.
+
+        Parameters
+        ----------
+        V
+            The entries of the new rows, in any form that `sample` takes; columns are matched by label, or must be
+            as many as before. What absent entries mean is as it was, unless `V` says otherwise.
+        side
+            "rows" or "cols": what is new.
+        sweeps
+            Of slice sampling, for non-negative factors, from a start of the right size. (Gaussian rows with
+            real-valued factors are drawn exactly.)
+
+        Returns
+        -------
+        Posterior
+            Its rows (or columns) are the new ones only; `predict` and `recommend` work on it.
+        """
+        return fold_in(self, V, side, seed, sweeps)  # type: ignore[no-any-return]
+
+    def transform(self, V: Any, side: str = "rows") -> NDArray[Any]:
+        """Return one vector of K numbers for each new row (or column): the deterministic form of `fold_in`.
+
+        The factors of different chains, or of distant draws, cannot be averaged: their components may be permuted.
+        So one draw of the other factor is taken, the last of the chain whose `lp` is largest on average; given that
+        one, the posterior mean of a Gaussian row, or the mode of a non-negative one.
+        """
+        return transform(self, V, side)
+
+    def update(
+        self, V: Any, draws: int | None = None, tune: int | None = None, seed: int = 1, **more: Any
+    ) -> Posterior:
+        """Return a new posterior from data that has grown, going on from the last draw of each chain.
+
+        `V` is the whole matrix, old entries and new; rows and columns are matched by label (without labels, new ones
+        come last), and new ones are folded in first. `tune` is short by default, 50 passes over the data;
+        `more` goes to `sample`; the sampler is the one that the posterior was sampled with, unless another is given.
+        (One with a step size of your own, or with `Assigned` strips, has to be given again.) The seed should not be
+        the one that the posterior was sampled with. Absent entries of sparse data mean what they meant before.
+        """
+        return update(self, V, draws, tune, seed, more)  # type: ignore[no-any-return]
+
+    def diagnose(self) -> Any:
+        """Return R-hat and effective sample sizes of `lp` and of μ at 50 cells, with a verdict (needs arviz-stats)."""
+        return diagnose(self)
+
+    def to_arviz(self) -> Any:
+        """Return an `xarray.DataTree` as ArviZ has it: groups posterior and sample_stats (needs arviz-base)."""
+        return to_arviz(self)
+
+    def summary(self) -> str:
+        """Return a readable account of the run."""
+        return summary(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to one file (`.npz`) or to a Zarr store (`.zarr`); `psgld.load` reads it. No pickles."""
+        if rank := self.settings.get("mpi_rank"):
+            raise DataError(
+                f"rank {rank} has no draws of W and H to save; rank 0 has: if psgld.MPI().rank == 0: post.save(…)"
+            )
+        save(self, path)
+
+    def __repr__(self) -> str:
+        kept = self.draws.phi.shape[1]
+        rows, cols = self.shape
+        model = f"rank {self.model.rank}, {self.model.likelihood.name}"
+        return f"Posterior({self.chains} chains × {kept} draws, {rows} × {cols}, {model})"
+
+
+def load(path: str | PathLike[str]) -> Posterior:
+    """Read a posterior that `Posterior.save` or a run with `store=` wrote, into memory.
+
+    Of a run that goes on, or that was killed, it is the draws up to the last checkpoint, marked as interrupted.
+    """
+    return Posterior(**vars(read(path)))

@@ -1,0 +1,277 @@
+"""Predictions: the posterior of μ_ij = Σ_k w_ik h_kj (+ biases), and of a new observation, at given pairs.
+
+The core goes through the pairs in blocks and through the draws one by one: pairs × draws are held only if the draws
+themselves are asked for. Every pair is on its own, and so is the randomness of its new observations, which hangs on
+(seed, row, column, draw): the same bits in any order, in one piece or in many, on any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _core
+from ..checks import as_numbers, is_integer, is_number
+from ..data.labels import LabelArray, frame, named
+from ..errors import DataError
+from ..models import Tweedie
+from ..models.likelihoods.survival import survival
+from ..runs.draws import Draws, check_factors
+from ..system.limits import available_cores
+
+_CHUNK = 2_000_000
+"""Values of μ held at a time, where they are not asked for."""
+
+_SMALL = 3e6
+"""Multiplications that are done before another thread has woken up."""
+
+Floats = NDArray[np.float64]
+
+
+def new_pool(work: float = np.inf) -> _core.Pool:
+    """Return threads for one call, which end with it; a single one for work of so few multiplications."""
+    return _core.Pool(1 if work < _SMALL else available_cores())
+
+
+def held(draws: Draws) -> Any:
+    """Return the draws of all chains as the core takes them, (S, I, K) and so on; without copying if it can."""
+    check_factors(draws)
+    dtype = np.float64 if draws.W.dtype == np.float64 else np.float32
+
+    def flat(a: Any, kind: Any = dtype) -> NDArray[Any]:
+        return np.ascontiguousarray(a, kind).reshape(-1, *a.shape[2:])
+
+    make: Any = _core.Draws64 if dtype == np.float64 else _core.Draws32
+    biases = (None if b is None else flat(b) for b in (draws.row_bias, draws.col_bias))
+    return make(
+        flat(draws.W), flat(draws.H), *biases, flat(draws.offset, np.float64), flat(draws.phi, np.float64)
+    )
+
+
+@final
+class Prediction:
+    """The posterior at n pairs, from S draws (all chains). Everything is computed when asked for.
+
+    Attributes
+    ----------
+    rows, cols : indices of the pairs, shape (n,).
+    row_labels, col_labels : their labels, shape (n,); the indices where the data had no labels.
+    mean, sd : posterior mean and standard deviation of μ, shape (n,).
+    draws : draws of μ, shape (S, n).
+    new_sd : standard deviation of a new observation (of μ and of the noise together).
+    """
+
+    def __init__(
+        self,
+        draws: Draws,
+        likelihood: Tweedie,
+        rows: NDArray[np.int64],
+        cols: NDArray[np.int64],
+        seed: int = 0,
+        labels: tuple[LabelArray | None, LabelArray | None] = (None, None),
+    ) -> None:
+        self._core = held(draws)
+        self.rows, self.cols = (np.ascontiguousarray(a, np.int64) for a in (rows, cols))
+        self._draws, self._likelihood, self._seed = draws, likelihood, check_seed(seed)
+        self._floor = float(np.finfo(draws.W.dtype).tiny)
+        self._labels = labels
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        pairs, draws = f"{len(self):,} pairs", f"{self._draws.phi.size:,} draws"
+        return f"<Prediction of {pairs} from {draws}: mean, sd, interval(0.9), to_frame()>"
+
+    @property
+    def row_labels(self) -> LabelArray:
+        """The label of the row of each pair."""
+        return named(self._labels[0], self.rows)
+
+    @property
+    def col_labels(self) -> LabelArray:
+        """The label of the column of each pair."""
+        return named(self._labels[1], self.cols)
+
+    def to_frame(self, level: float = 0.9) -> Any:
+        """Return a pandas DataFrame, one line a pair: row, column, mean, sd, low, high.
+
+        Between low and high a new observation falls with probability `level`.
+        """
+        low, high = self.interval(level)
+        columns = {"row": self.row_labels, "column": self.col_labels, "mean": self.mean, "sd": self.sd}
+        return frame({**columns, "low": low, "high": high})
+
+    @cached_property
+    def _moments(self) -> Floats:
+        out = np.empty((2, len(self)))
+        self._core.moments(
+            self._pool(len(self)), self.rows, self.cols, self._likelihood.beta, self._floor, out
+        )
+        return out
+
+    @property
+    def mean(self) -> Floats:
+        """Posterior mean of μ, and of a new observation."""
+        return np.asarray(self._moments[0])
+
+    @property
+    def sd(self) -> Floats:
+        """Posterior standard deviation of μ."""
+        return np.asarray(self._moments[1])
+
+    @cached_property
+    def new_sd(self) -> Floats:
+        """Standard deviation of a new observation: sqrt(Var μ + E[φ μ^{2-β}])."""
+        out = np.empty((3, len(self)))
+        self._core.moments(
+            self._pool(len(self)), self.rows, self.cols, self._likelihood.beta, self._floor, out
+        )
+        return np.asarray(np.sqrt(out[1] ** 2 + out[2]))
+
+    @cached_property
+    def draws(self) -> Floats:
+        """Draws of μ, shape (S, n)."""
+        return self._values(slice(None), fresh=False)
+
+    def new_draws(self) -> Floats:
+        """Return draws of a new observation at each pair, shape (S, n)."""
+        return self._new_values(slice(None))
+
+    def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
+        """Return (low, high) between which a new observation falls with the given probability."""
+        low, high = self.quantiles(_ends(level))
+        return low, high
+
+    def mean_interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
+        """Return (low, high) between which μ lies with the given probability."""
+        low, high = self.mean_quantiles(_ends(level))
+        return low, high
+
+    def quantiles(self, probabilities: ArrayLike) -> Floats:
+        """Return quantiles of a new observation, shape (len(probabilities), n)."""
+        return self._quantiles(probabilities, fresh=True)
+
+    def mean_quantiles(self, probabilities: ArrayLike) -> Floats:
+        """Return quantiles of μ, shape (len(probabilities), n)."""
+        return self._quantiles(probabilities, fresh=False)
+
+    def exceeds(self, value: ArrayLike) -> Floats:
+        """Return P(v > value) of a new observation v at each pair: the mean over the draws of P(v > value | μ, φ)."""
+        value = self._one_a_pair(value)
+        out = np.empty(len(self))
+        for at, mu, phi in self._chunks():
+            share = survival(value[at], self._allowed(mu), phi, self._likelihood.beta)
+            out[at] = (self._new_values(at) > value[at] if share is None else share).mean(axis=0)
+        return out
+
+    def mean_exceeds(self, value: ArrayLike) -> Floats:
+        """Return P(μ > value) at each pair: the share of the draws in which it is."""
+        out = np.empty(len(self))
+        self._core.share_above(self._pool(len(self)), self.rows, self.cols, self._one_a_pair(value), out)
+        return out
+
+    def log_density(self, values: ArrayLike) -> Floats:
+        """Return log E[p(v | μ, φ)], the log predictive density of a value at each pair."""
+        values = as_numbers(values, "values")
+        if values.shape != self.rows.shape:
+            raise DataError(
+                f"one value a pair is needed: {len(self)} pairs, got values of shape {values.shape}"
+            )
+        out = np.empty(len(self))
+        for at, mu, phi in self._chunks():
+            logs = self._likelihood.logpdf(values[at], self._allowed(mu), phi)
+            # -inf in every draw stays -inf, without a NaN on the way.
+            top = np.maximum(logs.max(axis=0), -1e300)
+            with np.errstate(divide="ignore"):
+                out[at] = top + np.log(np.exp(logs - top).mean(axis=0))
+        return out
+
+    # -- pieces ------------------------------------------------------------------------------------------
+
+    def _pool(self, pairs: int) -> _core.Pool:
+        return new_pool(float(pairs) * self._size * self._draws.W.shape[3])
+
+    @property
+    def _size(self) -> int:
+        return int(self._draws.phi.size)
+
+    def _quantiles(self, probabilities: ArrayLike, fresh: bool) -> Floats:
+        p = np.atleast_1d(as_numbers(probabilities, "probabilities"))
+        if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
+            raise DataError(f"probabilities must lie between 0 and 1, got {probabilities!r}")
+        out = np.empty((len(p), len(self)))
+        if not fresh or self._in_core:
+            beta, floor = self._likelihood.beta, self._floor
+            self._core.quantiles(
+                self._pool(len(self)),
+                self.rows,
+                self.cols,
+                fresh,
+                beta,
+                floor,
+                self._seed,
+                np.ascontiguousarray(p),
+                out,
+            )
+            return out
+        for at, _, _ in self._chunks():
+            out[:, at] = np.quantile(self._new_values(at), p, axis=0)
+        return out
+
+    @property
+    def _in_core(self) -> bool:
+        """Whether the core draws new observations of this member."""
+        return self._likelihood.beta >= 0.0 or self._likelihood.beta == -1.0
+
+    def _values(self, at: slice, fresh: bool) -> Floats:
+        rows, cols = self.rows[at], self.cols[at]
+        out = np.empty((self._size, len(rows)))
+        beta, floor = self._likelihood.beta, self._floor
+        self._core.values(self._pool(len(rows)), rows, cols, fresh, beta, floor, self._seed, out)
+        return out
+
+    def _new_values(self, at: slice) -> Floats:
+        if self._in_core:
+            return self._values(at, fresh=True)
+        mu = self._allowed(self._values(at, fresh=False))
+        phi = self._draws.phi.reshape(-1)
+        for q, (i, j) in enumerate(zip(self.rows[at].tolist(), self.cols[at].tolist(), strict=True)):
+            mu[:, q] = self._likelihood.sample(mu[:, q], phi, np.random.default_rng([self._seed, i, j]))
+        return mu
+
+    def _chunks(self) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Yield (slice of the pairs, μ of shape (S, pairs), φ of shape (S, 1))."""
+        size = max(1, _CHUNK // self._size)
+        for first in range(0, len(self), size):
+            at = slice(first, min(first + size, len(self)))
+            yield at, self._values(at, fresh=False), self._draws.phi.reshape(-1, 1)
+
+    def _allowed(self, mu: Floats) -> Floats:
+        """Keep the mean of a non-negative likelihood away from an exact zero."""
+        return np.maximum(mu, self._floor) if self._likelihood.nonnegative_mean else mu
+
+    def _one_a_pair(self, value: ArrayLike) -> Floats:
+        array = as_numbers(value, "value")
+        if array.shape not in ((), self.rows.shape):
+            raise DataError(f"one value, or one a pair ({len(self)}) is needed, got shape {array.shape}")
+        if np.isnan(array).any():
+            raise DataError("value must be a number, got NaN: nothing is above it or below")
+        return np.ascontiguousarray(np.broadcast_to(array, self.rows.shape))
+
+
+def _ends(level: float) -> tuple[float, float]:
+    if not is_number(level) or not 0 < level < 1:
+        raise DataError(f"level must be between 0 and 1, got {level!r}")
+    return (1 - level) / 2, (1 + level) / 2
+
+
+def check_seed(seed: Any) -> int:
+    """Return the seed; raise DataError if it is none."""
+    if not is_integer(seed) or not 0 <= seed < 2**64:
+        raise DataError(f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}")
+    return int(seed)

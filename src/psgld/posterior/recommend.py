@@ -1,0 +1,355 @@
+"""Recommendations: the n best columns of each row by a policy, with the uncertainty beside the score.
+
+    mean: E[μ]      ucb: E[μ] + c sd(μ)      thompson: μ in one draw a row      probability: P(μ > t)
+
+All columns are scored for a block of rows at a time, in the core: a matrix product for each draw, whose result is
+added up and never written down. Where the processor multiplies whole numbers faster than floats, `mean` and `ucb` are
+screened so first, with a bound on the error, and only the columns that can be among the best are scored in floats: the
+choice is the same. The chosen ones are then looked at again, in double precision.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _core
+from ..checks import is_integer, is_number, unmasked
+from ..data.labels import LabelArray, find_labels, frame, named
+from ..data.seen import Seen, aligned
+from ..errors import DataError
+from ..models import Tweedie
+from ..runs.draws import Draws
+from .predict import Floats, Prediction, check_seed, held, new_pool
+
+_BLOCK = 12_000_000
+"""Scores held at a time."""
+
+MEAN, SD, ABOVE, BOUND = 0, 1, 2, 3
+"""What the core makes of the draws (`ScoreKind`)."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Among:
+    """The columns that may be chosen: not those seen, as compressed rows, and only those allowed."""
+
+    start: NDArray[np.int64]
+    seen: NDArray[np.int32]
+    allowed: NDArray[np.bool_]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a policy looks at."""
+
+    draws: Draws
+    likelihood: Tweedie
+    core: Any
+    seed: int
+
+    @property
+    def columns(self) -> int:
+        """J."""
+        return int(self.draws.H.shape[2])
+
+    def scores(
+        self, rows: NDArray[np.int64], kind: int, threshold: float = 0.0
+    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return the mean of μ at all columns, and by `kind` its sd or the share of draws above the threshold.
+
+        Of kind BOUND: the mean plus `threshold` times the sd, and nothing else.
+        """
+        dtype = np.float64 if isinstance(self.core, _core.Draws64) else np.float32
+        mean = np.empty((len(rows), self.columns), dtype)
+        second = np.empty_like(mean) if kind in (SD, ABOVE) else None
+        self.core.scores(new_pool(self._work(len(rows))), rows, kind, threshold, mean, second)
+        return mean, second
+
+    def choose_by_bound(
+        self, rows: NDArray[np.int64], width: float, among: Among, out: NDArray[np.int64]
+    ) -> int:
+        """Write down the best columns by the mean plus `width` times the sd; return how many were scored."""
+        pool = new_pool(self._work(len(rows)))
+        return int(self.core.best_by_bound(pool, rows, width, among.start, among.seen, among.allowed, out))
+
+    def _work(self, rows: int) -> float:
+        return float(rows * self.columns * self.draws.phi.size * self.draws.W.shape[3])
+
+    def predict(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> Prediction:
+        """Return the posterior at pairs."""
+        return Prediction(self.draws, self.likelihood, rows, cols)
+
+
+class Policy(ABC):
+    """What makes a column good for a row."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def rank(self, context: Context, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return the scores of all columns, (rows, J), and perhaps what decides between equal ones."""
+
+    @abstractmethod
+    def score(self, context: Context, p: Prediction) -> Floats:
+        """Return the score at pairs, exactly."""
+
+    def choose(self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]) -> None:
+        """Write down the best columns of each row, -1 where there are no more."""
+        best, second = self.rank(context, rows)
+        _core.best(new_pool(best.size), best, second, among.start, among.seen, among.allowed, out)
+
+
+@final
+@dataclass(frozen=True)
+class Mean(Policy):
+    """The posterior mean of μ."""
+
+    name: ClassVar[str] = "mean"
+
+    def rank(self, context: Context, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return E[μ]."""
+        return context.scores(rows, MEAN)
+
+    def score(self, context: Context, p: Prediction) -> Floats:
+        """Return E[μ]."""
+        return p.mean
+
+    def choose(self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]) -> None:
+        """Write down the columns with the highest E[μ]."""
+        context.choose_by_bound(rows, 0.0, among, out)
+
+
+@final
+@dataclass(frozen=True)
+class UCB(Policy):
+    """Upper confidence bound, E[μ] + width · sd(μ): gives what is uncertain a chance; a negative width plays safe."""
+
+    width: float = 1.0
+    name: ClassVar[str] = "ucb"
+
+    def __post_init__(self) -> None:
+        _check_number("UCB: width", self.width)
+
+    def rank(self, context: Context, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return E[μ] + width sd(μ)."""
+        return context.scores(rows, BOUND, self.width)
+
+    def score(self, context: Context, p: Prediction) -> Floats:
+        """Return E[μ] + width sd(μ)."""
+        return p.mean + self.width * p.sd
+
+    def choose(self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]) -> None:
+        """Write down the columns with the highest E[μ] + width sd(μ)."""
+        context.choose_by_bound(rows, self.width, among, out)
+
+
+@final
+@dataclass(frozen=True)
+class Thompson(Policy):
+    """μ in one draw, chosen at random for each row: a column is on top as often as it is the best."""
+
+    name: ClassVar[str] = "thompson"
+
+    def rank(self, context: Context, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return μ of each row's draw."""
+        d, chosen = context.draws, self._chosen(context, rows)
+        out = np.empty((len(rows), context.columns), np.float64 if d.W.dtype == np.float64 else np.float32)
+        for s in np.unique(chosen).tolist():
+            c, k = divmod(s, d.phi.shape[1])
+            at = np.flatnonzero(chosen == s)
+            mu = d.W[c, k][rows[at]].astype(out.dtype) @ d.H[c, k].T.astype(out.dtype) + d.offset[c, k]
+            if d.row_bias is not None and d.col_bias is not None:
+                mu += d.row_bias[c, k][rows[at]][:, None] + d.col_bias[c, k]
+            out[at] = mu
+        return out, None
+
+    def score(self, context: Context, p: Prediction) -> Floats:
+        """Return μ of the row's draw."""
+        d, out = context.draws, np.empty(len(p))
+        chosen = self._chosen(context, p.rows)
+        for s in np.unique(chosen).tolist():
+            c, k = divmod(s, d.phi.shape[1])
+            i, j = p.rows[chosen == s], p.cols[chosen == s]
+            w, h = d.W[c, k][i].astype(np.float64), d.H[c, k][j].astype(np.float64)
+            mu = np.einsum("nk,nk->n", w, h) + d.offset[c, k]
+            if d.row_bias is not None and d.col_bias is not None:
+                mu += d.row_bias[c, k][i].astype(np.float64) + d.col_bias[c, k][j]
+            out[chosen == s] = mu
+        return out
+
+    def _chosen(self, context: Context, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the draw of each row: a function of the seed and the row."""
+        size = int(context.draws.phi.size)
+        highest = int(rows.max(initial=0)) + 1
+        return np.random.default_rng([context.seed, 1]).integers(size, size=highest)[rows]
+
+
+@final
+@dataclass(frozen=True)
+class Probability(Policy):
+    """P(μ > threshold), the share of draws; between equal ones the larger mean. (Of μ: noise has no part in it.)"""
+
+    threshold: float = 0.0
+    name: ClassVar[str] = "probability"
+
+    def __post_init__(self) -> None:
+        _check_number("Probability: threshold", self.threshold)
+
+    def rank(self, context: Context, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return P(μ > threshold), and E[μ]."""
+        mean, share = context.scores(rows, ABOVE, self.threshold)
+        assert share is not None
+        return share, mean
+
+    def score(self, context: Context, p: Prediction) -> Floats:
+        """Return P(μ > threshold)."""
+        return p.mean_exceeds(self.threshold)
+
+
+POLICIES: dict[str, type[Policy]] = {p.name: p for p in (Mean, UCB, Thompson, Probability)}
+"""Policies by the names that `recommend(policy=…)` and the command line take."""
+
+
+def as_policy(policy: Policy | str) -> Policy:
+    """Return the policy of that name; a policy stays what it is."""
+    if isinstance(policy, Policy):
+        return policy
+    if policy == Probability.name:
+        raise DataError('policy "probability" needs a threshold: Probability(threshold=…)')
+    if not isinstance(policy, str) or policy not in POLICIES:
+        raise DataError(
+            f"policy must be one of {', '.join(POLICIES)}, or an object such as UCB(2.0), got {policy!r}"
+        )
+    return POLICIES[policy]()
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Recommendations:
+    """The n best columns of each row, best first. A row with fewer candidates has NaN scores at its end.
+
+    Attributes
+    ----------
+    rows : labels of the rows, shape (m,).
+    cols : labels of the columns, shape (m, n); where there was no candidate, "" or -1.
+    score : what the policy ranked by, shape (m, n).
+    mean, sd : posterior mean and standard deviation of μ there, shape (m, n).
+    """
+
+    rows: LabelArray
+    cols: LabelArray
+    score: Floats
+    mean: Floats
+    sd: Floats
+
+    def records(self) -> dict[str, list[Any]]:
+        """Return columns of a long table: row, rank (from 1), column, score, mean, sd."""
+        there = ~np.isnan(self.score)
+        m, at = np.nonzero(there)
+        return {
+            "row": self.rows[m].tolist(),
+            "rank": (at + 1).tolist(),
+            "column": self.cols[there].tolist(),
+            "score": self.score[there].tolist(),
+            "mean": self.mean[there].tolist(),
+            "sd": self.sd[there].tolist(),
+        }
+
+    def to_frame(self) -> Any:
+        """Return the same as a pandas DataFrame, one line a recommendation."""
+        return frame(self.records())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def recommend(
+    posterior: Any,
+    rows: ArrayLike | None = None,
+    n: int = 10,
+    policy: Policy | str = "mean",
+    exclude_seen: Any = True,
+    filter: ArrayLike | Callable[[LabelArray], Any] | None = None,
+    seed: int = 0,
+) -> Recommendations:
+    """Return the n best columns of each row; `Posterior.recommend` says what the arguments are."""
+    p, policy = posterior, as_policy(policy)
+    if not is_integer(n) or n < 1:
+        raise DataError(f"n must be an integer >= 1, got {n!r}")
+    n_rows, n_cols = p.shape
+    index = np.arange(n_rows) if rows is None else find_labels(p.row_labels, rows, n_rows, "row")
+    n = min(int(n), n_cols)
+    allowed = _allowed(p, filter)
+    seen = _seen(p, exclude_seen)
+    context = Context(p.draws, p.model.likelihood, held(p.draws), check_seed(seed))
+    chosen = np.empty((len(index), n), np.int64)
+    size = max(1, _BLOCK // n_cols)
+    for first in range(0, len(index), size):
+        part = index[first : first + size]
+        start, skip = seen.rows(part) if seen else (np.zeros(len(part) + 1, np.int64), np.empty(0, np.int32))
+        policy.choose(context, part, Among(start, skip, allowed), chosen[first : first + size])
+    return _looked_at(p, context, policy, index, chosen)
+
+
+def _looked_at(
+    p: Any, context: Context, policy: Policy, index: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> Recommendations:
+    """Score the chosen ones exactly, and put them in that order."""
+    there = chosen >= 0
+    pairs = context.predict(np.repeat(index, there.sum(axis=1)), chosen[there])
+    columns = {"score": policy.score(context, pairs), "mean": pairs.mean, "sd": pairs.sd}
+    tables = {name: np.full(chosen.shape, np.nan) for name in columns}
+    for name, values in columns.items():
+        tables[name][there] = values
+    # Stable: where the score cannot tell, the order of the ranking stays.
+    order = np.argsort(-tables["score"], axis=1, kind="stable")
+    chosen = np.take_along_axis(chosen, order, axis=1)
+    tables = {name: np.take_along_axis(a, order, axis=1) for name, a in tables.items()}
+    labels = named(p.col_labels, np.maximum(chosen, 0))
+    labels[chosen < 0] = -1 if labels.dtype.kind == "i" else ""
+    return Recommendations(named(p.row_labels, index), labels, **tables)
+
+
+def _seen(p: Any, exclude: Any) -> Seen | None:
+    if exclude is False or exclude is None:
+        return None
+    if exclude is True:
+        if p.seen is None:
+            raise DataError(
+                "which entries were seen is not known, or all were; give exclude_seen=False to rank all columns, "
+                "or exclude_seen=V with the entries to leave out"
+            )
+        return Seen(p.seen.indptr, p.seen.indices)
+    data = aligned(exclude, p.shape, p.row_labels, p.col_labels)
+    return Seen(data.indptr, data.indices)
+
+
+def _allowed(p: Any, filter: Any) -> NDArray[np.bool_]:
+    """Return which columns may be recommended."""
+    size = p.shape[1]
+    if filter is None:
+        return np.ones(size, bool)
+    if callable(filter):
+        filter = np.asarray(filter(named(p.col_labels, np.arange(size))))
+        if filter.dtype != bool or filter.shape != (size,):
+            raise DataError(f"filter must return {size} booleans, got {filter.dtype} of shape {filter.shape}")
+    given = unmasked(list(filter) if isinstance(filter, Set) else filter, "filter's elements")
+    if given.dtype == bool:
+        if given.shape != (size,):
+            raise DataError(f"a filter of booleans needs one a column ({size}), got shape {given.shape}")
+        return given
+    allowed = np.zeros(size, bool)
+    allowed[find_labels(p.col_labels, given, size, "column")] = True
+    return allowed
+
+
+def _check_number(name: str, value: Any) -> None:
+    if not is_number(value) or not np.isfinite(value):
+        raise DataError(f"{name} must be a finite number, got {value!r}")

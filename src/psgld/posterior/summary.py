@@ -1,0 +1,90 @@
+"""A readable account of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import SamplingError
+from .diagnostics import diagnose
+
+
+def summary(posterior: Any) -> str:
+    """Return what was sampled, how, and how it went, in a few lines."""
+    p, s = posterior, posterior.settings
+    rows, cols = p.shape
+    lp = p.sample_stats["lp"]
+    lines = [
+        f"Posterior of a rank-{p.model.rank} factorisation of a {rows:,} × {cols:,} matrix",
+        f"  likelihood     {p.model.likelihood!r}",
+        f"  priors         rows {p.model.row_prior!r}, columns {p.model.col_prior!r}"
+        + (", with biases" if p.model.bias else ""),
+        f"  observed       {s['entries']:,} entries",
+        f"  sampler        {_sampler(s)}",
+        f"  draws          {_plural(p.chains, 'chain')} × {lp.shape[1]}, {s['thin']} iterations apart, "
+        f"after {s['tune']}",
+        f"  dispersion φ   {_interval(p.draws.phi)}",
+    ]
+    if p.model.bias:
+        lines.append(f"  offset         {_interval(p.draws.offset)}")
+    if "folded_in" in s:
+        lines.append(f"  folded in      the {s['folded_in']}, given the draws of everything else")
+        return "\n".join([*lines, *(f"  {note}" for note in _notes(p, lp))])
+    lines.append(
+        f"  log posterior  {lp.mean():,.6g} ± {lp.std():.3g}"
+        + (f" (likelihood from {s['lp_entries']:,} entries)" if s["lp_entries"] < s["entries"] else "")
+    )
+    step = float(p.sample_stats["step_size"][:, -1].mean())
+    if step == step:  # NaN: the sampler has none
+        lines.append(f"  step size      {step:.4g} at the end")
+    lines += [f"  {note}" for note in _notes(p, lp)]
+    return "\n".join(lines)
+
+
+def _sampler(settings: dict[str, Any]) -> str:
+    """Return the sampler and what was chosen for it, as far as it has such settings."""
+    words = [settings["sampler"]["name"]]
+    if "blocks" in settings:
+        words.append(_plural(settings["blocks"], "block"))
+    if "metric" in settings:
+        words.append(f"{settings['metric']} metric")
+    return ", ".join(words)
+
+
+def _notes(p: Any, lp: Any) -> list[str]:
+    """Return what deserves attention, in plain words, and whether the chains have converged."""
+    notes = []
+    if p.divergences:
+        notes.append(
+            f"! a chain ran away {_plural(p.divergences, 'time')}; it was set back and its step size halved"
+        )
+    if p.interrupted:
+        notes.append("! sampling was interrupted: these are the draws made until then")
+    if lp.shape[1] < 20:
+        return [*notes, "too few draws to tell whether the chains have converged"]
+    try:
+        return [*notes, diagnose(p).verdict]
+    except SamplingError as error:
+        return [*notes, _level(lp), f"({error})"]
+
+
+def _level(lp: Any) -> str:
+    """Return whether the log posterior is level: a look at the halves of the chains, no more."""
+    half = lp.shape[1] // 2
+    spread = lp.std(axis=1).mean() + 1e-300
+    drift = np.abs(lp[:, half:].mean(axis=1) - lp[:, :half].mean(axis=1)).max() / spread
+    if drift > 1.5:
+        return "! the log posterior still drifts: give more tune iterations"
+    if np.ptp(lp.mean(axis=1)) / spread > 3.0:
+        return "! the chains disagree about the log posterior: give more tune iterations"
+    return "the log posterior is level, and the same in all chains"
+
+
+def _interval(x: Any) -> str:
+    low, high = np.quantile(x, [0.05, 0.95])
+    return f"{x.mean():.4g}" if low == high else f"{x.mean():.4g} (90 %: {low:.4g} to {high:.4g})"
+
+
+def _plural(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"

@@ -1,0 +1,1 @@
+"""A run: its chains, the loop, what is kept of them."""

@@ -1,0 +1,104 @@
+"""What `psgld.sample` does besides, where several processes run a chain together."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from .. import _core
+from ..data.observations import Observations
+from ..data.shards import Shards, Share
+from ..dynamics.step_size import tabulate
+from ..engines import MPI, Engine
+from ..errors import SamplingError
+from ..samplers import DSGD, DSGLD, PSGLD, Sampler
+from ..system import version
+from .loop import Plan
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def together(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Return a function that ends all ranks if one of them fails, where its `engine` has several."""
+
+    @wraps(function)
+    def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        engine = kwargs.get("engine")
+        if not isinstance(engine, MPI):
+            return function(*args, **kwargs)
+        with engine.guard():
+            return function(*args, **kwargs)
+
+    return guarded
+
+
+def for_ranks(sampler: Sampler, data: Observations, engine: Engine, strips: int | None = None) -> Sampler:
+    """Return the sampler with a strip for each rank at least, if the number of strips was left to us.
+
+    A run that goes on keeps the `strips` that it has, whatever the number of ranks is now.
+    """
+    if (
+        isinstance(sampler, PSGLD | DSGD)
+        and sampler.blocks is None
+        and strips
+        and not isinstance(data, Shards)
+    ):
+        sampler = replace(sampler, blocks=strips)
+    if not isinstance(engine, MPI):
+        return sampler
+    if isinstance(sampler, DSGLD):
+        return sampler
+    if not isinstance(sampler, PSGLD | DSGD):
+        raise SamplingError(
+            f"{type(sampler).__name__} does not run on MPI(); PSGLD, DSGD and DSGLD do, or use Threads()"
+        )
+    if sampler.blocks is None and sampler.cycle(data) < engine.ranks:
+        return replace(sampler, blocks=engine.ranks)
+    return sampler
+
+
+def own_strips(data: Observations, engine: Engine) -> Observations:
+    """Return shards of which each rank reads its own strips only; anything else as it is."""
+    if not (isinstance(data, Shards) and isinstance(engine, MPI)):
+        return data
+    engine.check_same({"the shards": data.fingerprint()})
+    strips = [range(*engine.own(data.blocks, rank)) for rank in range(engine.ranks)]
+    return data.shared(Share(strips, engine.rank, engine.total, engine.exchange))
+
+
+def alike(engine: MPI, setup: Any, plan: Plan, keys: list[int], pairs: Any, random: bool) -> list[int]:
+    """Return the keys of the chains, rank 0's if they are random, after making sure that all ranks run the same."""
+    if random:
+        keys = engine.same_keys(keys)
+    engine.check_same(_shared(setup, plan, keys, pairs))
+    return keys
+
+
+def _shared(setup: Any, plan: Plan, keys: list[int], pairs: Any) -> dict[str, str]:
+    """Return all that must be the same on all ranks, by names that the user knows."""
+    data, settings = setup.data, vars(setup.settings)
+    steps = tabulate(setup.step_size, 1, 100)
+    track = None if pairs is None else np.stack([np.asarray(p, np.int64) for p in pairs])
+    return {
+        "the version of psgld": version.__version__,
+        "the instruction set": _core.instruction_set,
+        "the shape of V": " × ".join(map(str, data.shape)),
+        "the number of entries of V": str(data.stored),
+        "the mean and variance of V": f"{data.mean()!r}, {data.variance()!r}",
+        "the entries of V": "as its shards say"
+        if isinstance(data, Shards)
+        else data.fingerprint(exact=True)[:16],
+        "the model": repr(setup.model),
+        **{name: repr(value) for name, value in settings.items() if name != "step_size"},
+        "step_size": f"{steps[0]:.6g} … ({zlib.crc32(steps.tobytes())})",
+        **{name: str(value) for name, value in vars(plan).items()},
+        "chains": str(len(keys)),
+        "seed": ", ".join(map(str, keys)),
+        "track": "nothing" if track is None else str(zlib.crc32(track.tobytes())),
+    }

@@ -1,0 +1,51 @@
+"""Chains that move abreast: each on a rank of its own, for a while, then each on the next (`DSGLD` on MPI).
+
+To `run.py` they are one chain with one recorder: the loop is the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from ..engines.distributed.hopping import hop
+from .recorder import Recorder
+
+
+@final
+class Abreast:
+    """All chains of a run, moved together from hop to hop. Chains that a checkpoint left ahead wait for the others."""
+
+    def __init__(self, recorders: list[Recorder], stay: int) -> None:
+        self._recorders, self._stay = recorders, stay
+        self._chains: list[Any] = [recorder.chain for recorder in recorders]
+
+    @property
+    def iteration(self) -> int:
+        """The iterations that all chains have behind them."""
+        return min(int(chain.iteration) for chain in self._chains)
+
+    @property
+    def recorded(self) -> int:
+        """The marks that all chains have behind them."""
+        return min(recorder.recorded for recorder in self._recorders)
+
+    def advance(self, n: int) -> None:
+        """Run n iterations of each chain: between two hops, a rank has only the chains to work on that are there."""
+        end = self.iteration + n
+        while self.iteration < end:
+            t = self.iteration
+            last = t // self._stay * self._stay + self._stay
+            # What comes at the end of a cycle is done together: the ranks should not wait for each other before.
+            stops = [end, last, *([last - 1] if last - 1 > t else [])]
+            stop = min(stops + [c.iteration for c in self._chains if c.iteration > t])
+            moving = [chain for chain in self._chains if chain.iteration == t]
+            hop([chain.factors for chain in moving], [chain.next_part() for chain in moving])
+            for chain in moving:
+                chain.advance(stop - t)
+
+    def record(self, keep: bool) -> None:
+        """Record the state of all chains; with `keep`, as a draw."""
+        recorded = self.recorded
+        for recorder in self._recorders:
+            if recorder.recorded == recorded:
+                recorder.record(keep)

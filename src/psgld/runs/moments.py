@@ -1,0 +1,62 @@
+"""Running mean and variance of μ at pairs given in advance, so that no draw of W or H need be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engines.threads import H, W
+
+
+class Welford(Protocol):
+    """A number of draws, their mean, and the sum of the squared deviations from it."""
+
+    @property
+    def count(self) -> int: ...  # noqa: D102
+    @property
+    def mean(self) -> NDArray[np.float64]: ...  # noqa: D102
+    @property
+    def squares(self) -> NDArray[np.float64]: ...  # noqa: D102
+
+
+@final
+class RunningMoments:
+    """Welford's mean and sum of squares of μ_ij over the draws of a chain."""
+
+    def __init__(self, chain: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> None:
+        self._chain = chain
+        self._rows, self._cols = chain.factors.positions(W, rows), chain.factors.positions(H, cols)
+        self.count = 0
+        self.mean = np.zeros(len(rows))
+        self.squares = np.zeros(len(rows))
+
+    def record(self) -> None:
+        """Take in the present state."""
+        mu = self._chain.factors.mu(self._rows, self._cols).astype(np.float64) + self._chain.setup.shift
+        self.count += 1
+        delta = mu - self.mean
+        self.mean += delta / self.count
+        self.squares += delta * (mu - self.mean)
+
+    def state(self) -> dict[str, Any]:
+        """Return the moments so far."""
+        return {"count": self.count, "mean": self.mean.copy(), "squares": self.squares.copy()}
+
+    def set_state(self, state: dict[str, Any], kept: int) -> None:
+        """Go on from what `state` returned after so many draws; raise ValueError if it is not of them."""
+        self.count = int(state["count"])
+        self.mean[:], self.squares[:] = state["mean"], state["squares"]
+        if self.count != kept or not (np.isfinite(self.mean) & (self.squares >= 0)).all():
+            raise ValueError(f"moments of {self.count} draws, {kept} were kept")
+
+    @staticmethod
+    def pooled(parts: Sequence[Welford]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the mean and sd over the draws of all chains."""
+        parts = [p for p in parts if p.count]
+        n = sum(p.count for p in parts)
+        mean = sum((p.count * p.mean for p in parts), np.zeros(len(parts[0].mean))) / n
+        squares = sum((p.squares + p.count * (p.mean - mean) ** 2 for p in parts), np.zeros(len(mean)))
+        return mean, np.sqrt(squares / max(n - 1, 1))

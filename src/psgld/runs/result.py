@@ -1,0 +1,137 @@
+"""What a run leaves: draws, traces, and how it was made. Storage writes it and reads it back."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.labels import LabelArray
+from ..data.seen import Seen
+from ..models import FactorModel
+from ..system import version
+from .draws import Draws
+from .loop import Plan
+from .moments import RunningMoments
+from .recorder import Recorder
+
+Table = dict[str, NDArray[Any]]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Tracked:
+    """Mean and sd of μ at the pairs that were followed while sampling."""
+
+    rows: NDArray[np.int64]
+    cols: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    sd: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Draws, traces, settings; `Posterior` is this and what can be asked of it."""
+
+    draws: Draws
+    model: FactorModel
+    shape: tuple[int, int]
+    sample_stats: Table
+    warmup: Table
+    settings: dict[str, Any]
+    row_labels: LabelArray | None = None
+    col_labels: LabelArray | None = None
+    tracked: Tracked | None = None
+    seen: Seen | None = None
+
+    @property
+    def chains(self) -> int:
+        """The number of chains."""
+        return int(self.draws.phi.shape[0])
+
+
+def assemble(
+    setup: Any,
+    plan: Plan,
+    draws: Draws,
+    recorders: list[Recorder],
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
+    keys: list[int],
+    interrupted: bool,
+) -> Result:
+    """Put together what the chains have recorded; of chains that were stopped early, as much as possible."""
+    n, chosen = usable([r.kept for r in recorders])
+    if n == 0:
+        raise KeyboardInterrupt("stopped during burn-in: there are no draws yet")
+    kept = [recorders[c] for c in chosen]
+    if len(kept) < len(keys) or n < plan.draws:
+        draws = draws.part([r.number for r in kept], n)
+    tracked = None
+    if pairs is not None:
+        tracked = Tracked(*pairs, *RunningMoments.pooled([r.moments for r in kept if r.moments is not None]))
+    settings = describe(setup, plan, keys, len(kept[0].chain.probes.values))
+    settings |= {
+        "bytes_moved": round(setup.bytes_an_iteration * sum(r.chain.iteration for r in kept)),
+        "divergences": sum(len(r.chain.divergences) for r in kept),
+        "interrupted": interrupted,
+    }
+    data = setup.data
+    return Result(
+        draws,
+        setup.model,
+        data.shape,
+        _stacked([r.trace.table() for r in kept], n),
+        _stacked([r.warmup.table() for r in kept], None),
+        settings,
+        data.row_labels,
+        data.col_labels,
+        tracked,
+        Seen.of(data),
+    )
+
+
+def usable(kept: list[int]) -> tuple[int, list[int]]:
+    """Return how many draws of which chains make the most of chains that were stopped at different places.
+
+    Examples
+    --------
+    >>> usable([200, 30, 190])
+    (190, [0, 2])
+    """
+    order = sorted((c for c in range(len(kept)) if kept[c]), key=lambda c: -kept[c])
+    if not order:
+        return 0, []
+    most = max(range(len(order)), key=lambda m: (m + 1) * kept[order[m]])
+    return kept[order[most]], sorted(order[: most + 1])
+
+
+def describe(setup: Any, plan: Plan, keys: list[int], lp_entries: int) -> dict[str, Any]:
+    """Return how a run is made, fit for JSON."""
+    return {
+        "version": version.__version__,
+        "sampler": _describe(setup.settings),
+        **{name: _lasting(value) for name, value in setup.describe().items()},
+        "tune": plan.tune,
+        "draws": plan.draws,
+        "thin": plan.thin,
+        "keys": [str(key) for key in keys],
+        "entries": setup.data.size,
+        "lp_entries": lp_entries,
+    }
+
+
+def _stacked(tables: list[Table], n: int | None) -> Table:
+    return {name: np.stack([t[name][:n] for t in tables]) for name in tables[0]}
+
+
+def _describe(settings: Any) -> dict[str, str]:
+    values = {name: _lasting(repr(value)) for name, value in vars(settings).items()}
+    return {"name": type(settings).__name__} | values
+
+
+def _lasting(value: Any) -> Any:
+    """Return a description without the address of a function, which is another in the next process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", value) if isinstance(value, str) else value

@@ -1,0 +1,354 @@
+"""What all samplers have in common: settings → setup (what the chains of a run share) → chain (what moves).
+
+    settings.prepare(data, model, engine, tune) → Setup        setup.chain(key, probes, engine) → Chain
+
+`run.py` drives a `Chain`, `record/` reads it, `psgld.sample` knows nothing else of a sampler.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.observations import Observations
+from ..dynamics.probes import Probes
+from ..engines.threads import H, Threads, W
+from ..errors import ModelError
+from ..models import DispersionMove, FactorModel, FactorStats, Hyper, Moments, RowNormal
+from ..models import hyperparameters as hyperparameters
+
+_CLOSED, _SERIES = 10_000, 3_000
+"""Entries from which φ is drawn: where the density has a closed form, and where it is a series or an integral."""
+
+_ROUNDING = 1e-13
+"""The sd of data that are constant but for rounding, in units of their mean."""
+
+State = dict[str, Any]
+"""All that a chain needs to go on bit for bit: arrays, numbers, lists of numbers, by name."""
+
+
+class Sampler(Protocol):
+    """Settings of a sampler: what the user gives."""
+
+    @property
+    def dtype(self) -> str:
+        """ "float32" or "float64": the numbers that the factors are kept in."""
+
+    def cycle(self, data: Observations) -> int:
+        """Return the number of iterations in which every entry is read once, on average."""
+
+    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> Setup:
+        """Refuse what cannot be sampled this way; else fix all that the chains share."""
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """A sampler that knows better than `psgld.sample` how long it should run."""
+
+    def default_plan(self, data: Observations) -> tuple[int, int]:
+        """Return tune and thin, in iterations, where the user leaves them out."""
+
+
+class Marks(Protocol):
+    """Who records a chain at its marks."""
+
+    def record(self, keep: bool) -> None:
+        """Record the state of the chain; with `keep`, as a draw."""
+
+    def room(self, n: int, keep: bool) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return where the next n draws of W and H go, perhaps none; None if the chain has to stop at each mark.
+
+        Asked by chains that can pass marks: their factors can `reserve` the memory of more.
+        """
+
+    def record_passed(
+        self, keep: bool, iterations: Sequence[int], lp: list[float], steps: Sequence[float]
+    ) -> None:
+        """Record marks that were passed, their draws being in that room."""
+
+
+class Factors(Protocol):
+    """The factors of a chain, as they are read. Places are where a row is kept; `positions` tells them."""
+
+    dtype: np.dtype[Any]
+
+    def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return a copy of the first `width` components of a factor, rows in their original order."""
+
+    def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of rows of a factor."""
+
+    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the order of entries of V in which those whose rows are kept together follow each other."""
+
+    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at pairs of places."""
+
+    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
+
+    def gram(self, which: int) -> NDArray[np.float64]:
+        """Return Σxxᵀ over the rows of a factor, (K, K)."""
+
+
+class _LogPrior(NamedTuple):
+    """Log p(W, H) = constant + weights · (Σx, Σx²) of W and H, + what sums do not tell."""
+
+    constant: float
+    weights: NDArray[np.float64]
+    others: tuple[tuple[int, float, RowNormal | None], ...] = ()
+    """Of W or H, inverse and normal: + inverse Σlog x, and where whole rows are normal - Σ_{k≠l} Λ_kl Σx_k x_l / 2."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setup(ABC):
+    """All that the chains of a run share."""
+
+    settings: Any  # of the sampler, for the record
+    model: FactorModel
+    data: Observations
+    engine: Any  # `Threads`, or another that the sampler runs on
+    shift: float
+    moments: Moments
+    start: Hyper
+
+    bytes_an_iteration = 0.0
+    """What the workers of a cluster would send each other, in an iteration of a chain."""
+
+    @property
+    def stay(self) -> int | None:
+        """The iterations that a chain stays on a rank, where whole chains hop from rank to rank; else None."""
+        return None
+
+    @property
+    @abstractmethod
+    def cycle(self) -> int:
+        """The number of iterations in which every entry is read once, on average."""
+
+    @property
+    @abstractmethod
+    def seconds_an_iteration(self) -> float:
+        """A rough time of an iteration on one core."""
+
+    @abstractmethod
+    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> Chain:
+        """Start a chain; the key decides all its randomness."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what was chosen for this run, fit for JSON."""
+        return {}
+
+
+def check_dtype(settings: Any) -> None:
+    """Keep the name of the numbers that the factors are kept in (np.float64 is "float64"); refuse others."""
+    given = settings.dtype
+    try:
+        name = None if given is None else np.dtype(given).name
+    except TypeError:
+        name = None
+    if name not in ("float32", "float64"):
+        raise ModelError(f'dtype must be "float32" or "float64", got {given!r}')
+    object.__setattr__(settings, "dtype", name)  # settings are frozen
+
+
+def scale_of(data: Observations, model: FactorModel) -> tuple[float, Moments, Hyper]:
+    """Return what is subtracted from V, the moments of what is left, and hyperparameters of that scale."""
+    # A Gaussian model with an offset sees data centred at it, which float32 resolves better; BPMF centres them too.
+    mean, variance = data.mean(), data.variance()
+    shift = mean if model.centred and data.absent != "zero" else 0.0
+    constant = variance <= (_ROUNDING * mean) ** 2
+    moments = Moments(mean - shift, 0.0 if constant else variance, data.size)
+    phi = model.likelihood.phi
+    if phi is None:
+        some = data.sample_entries(100_000)[2] - shift
+        phi = model.likelihood.start_phi(np.full_like(some, moments.mean) if constant else some)
+    return shift, moments, hyperparameters.start(model, moments, phi)
+
+
+class Chain(ABC):
+    """A chain: factors, hyperparameters, iteration. `advance` moves it; the rest reads it."""
+
+    setup: Any
+    factors: Any
+
+    def __init__(self, setup: Setup, key: int, factors: Factors, probes: Probes) -> None:
+        self.setup, self.key, self.factors = setup, key, factors
+        self.iteration = 0
+        self.hyper = setup.start
+        self.divergences: list[int] = []
+        self.probes = probes.placed(factors, setup.shift)
+        self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30
+        self._sums: NDArray[np.float64] | None = None  # of the present state
+        self._log_prior = _LogPrior(0.0, np.zeros((2, 2, 0)))
+        self._dispersion = self._dispersion_move()
+
+    # -- moving ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def advance(self, n: int) -> None:
+        """Run n iterations."""
+
+    def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
+        """Start at these factors (all stored components) and hyperparameters, in place of the chain's own start."""
+        self.factors.set_factor(0, W)
+        self.factors.set_factor(1, H)
+        self.hyper = hyper
+        self._sums = None
+        self._apply_hyper()
+
+    def settle(self) -> bool:
+        """Make sure that the state is sound, going back to the last good one if not. Return whether it was."""
+        return True
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    @property
+    def step_size(self) -> float:
+        """The step size of the last iteration, where there is such a thing."""
+        return float("nan")
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
+        if self._sums is None:
+            self._sums = self.factors.sums()
+        return self._sums
+
+    def stats(self, which: int) -> FactorStats:
+        """Return the sums over a factor."""
+        total, squares, _ = self.sums()[which]
+        gram = None if self._normal(which) is None else self.factors.gram(which)
+        return FactorStats(self.setup.data.shape[which], total, squares, gram)
+
+    def log_posterior(self) -> float:
+        """Return log p(V | W, H, φ) + log p(W, H | rates), the likelihood from the probe entries if V is large."""
+        total, prior = float(self._log_posterior_from(self.sums())), self._log_prior
+        for which, inverse, normal in prior.others:
+            if inverse:
+                x = np.maximum(self.factors.factor(which).astype(np.float64), 1e-300)
+                total += inverse * float(np.log(x).sum())
+            if normal is not None:
+                total -= 0.5 * float(np.sum(normal.off_diagonal * self.factors.gram(which)))
+        return total
+
+    def _log_posterior_from(self, sums: NDArray[np.float64], kernel: Any = None) -> NDArray[np.float64]:
+        """Return what the sums over the factors and the log kernel at the probe entries tell of the log posterior.
+
+        Of one state, or of several, (…, 2, 2 or 3, K) and (…): bit for bit the same.
+        """
+        prior, phi = self._log_prior, self.hyper.phi
+        total = self.probes.log_likelihood(self.setup.model.likelihood, phi, kernel)
+        weighted = (sums[..., :2, :] * prior.weights).reshape(*sums.shape[:-3], prior.weights.size)
+        return np.asarray(total + prior.constant + weighted.sum(axis=-1))
+
+    @abstractmethod
+    def state(self) -> State:
+        """Return all that the chain needs to go on bit for bit from here; copies, for the chain goes on at once."""
+
+    @abstractmethod
+    def set_state(self, state: State) -> None:
+        """Go on from a state that `state` returned."""
+
+    # -- hyperparameters ---------------------------------------------------------------------------------
+
+    def _apply_hyper(self) -> None:
+        """Take in the present hyperparameters; the log prior is the integral of its score."""
+        constant, weights, others = 0.0, [], []
+        for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
+            prior, rate, free = self._side(which)
+            normal, count = self._normal(which), self.setup.data.shape[which]
+            if normal is not None:
+                constant += normal.log_constant(count, free)
+            else:
+                nothing = np.zeros(free.sum())
+                constant += prior.log_density_from_sums(
+                    count, nothing, nothing, rate[free], self._prior_means()[which][free], sum_log=nothing
+                )
+            weights.append([linear * free, -0.5 * quadratic * free])
+            if inverse or normal is not None:
+                others.append((which, inverse, normal))
+        self._log_prior = _LogPrior(constant, np.array(weights), tuple(others))
+
+    def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
+        """Return inverse, linear and quadratic of the scores of both priors, but for what couples components."""
+        return [self._coefficients(which) for which in (W, H)]
+
+    def _coefficients(self, which: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        prior, rate, _ = self._side(which)
+        inverse, linear, quadratic = prior.coefficients(rate, self._prior_means()[which])
+        normal = self._normal(which)
+        return inverse, linear if normal is None else normal.linear, quadratic
+
+    def _normal(self, which: int) -> RowNormal | None:
+        """Return the mean and precision of the rows of a factor, under a normal–Wishart prior."""
+        return self.hyper.row_normal if which == W else self.hyper.col_normal
+
+    def _side(self, which: int) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the prior of a factor, its rates, and the components that move."""
+        model, hyper = self.setup.model, self.hyper
+        if which == W:
+            return model.row_prior, hyper.row_rate, model.row_free
+        return model.col_prior, hyper.col_rate, model.col_free
+
+    def _prior_means(self) -> NDArray[np.float64]:
+        mean = np.zeros((2, self.setup.model.components))
+        if self.setup.model.bias:
+            mean[H, -1] = self.hyper.offset
+        return mean
+
+    def _squared_residuals(self) -> float:
+        """Return Σ(v - μ)²; asked for where the likelihood is Gaussian and φ learnt."""
+        raise NotImplementedError
+
+    def _least_residuals(self) -> float:
+        """Return the least Σ(v - μ)² that can be told from 0: with implicit zeros it is a difference of large sums."""
+        data, moments = self.setup.data, self.setup.moments
+        if data.size == data.stored:
+            return 0.0
+        resolution = 4.0 * float(np.finfo(self.setup.settings.dtype).eps)
+        return float(resolution * moments.size * (moments.variance + moments.mean**2))
+
+    def _learns(self) -> bool:
+        """Return whether there is a hyperparameter to be learnt."""
+        model = self.setup.model
+        priors = model.row_prior.learnt or model.col_prior.learnt
+        return priors or model.bias or model.likelihood.phi is None
+
+    def _draw_hyper(self, cycle: int) -> None:
+        """Draw all hyperparameters that are learnt; the cycle decides the randomness."""
+        if not self._learns():
+            return
+        model = self.setup.model
+        gaussian = model.likelihood.beta == 2.0 and model.likelihood.phi is None
+        rng = np.random.Generator(
+            np.random.Philox(key=np.array([self.key, 0], np.uint64), counter=[0, cycle, 0, 0])
+        )
+        rss = max(self._squared_residuals(), self._least_residuals()) if gaussian else None
+        self.hyper = hyperparameters.draw(
+            model, self.hyper, self.setup.start, self.stats(W), self.stats(H), rng, rss, self.setup.moments.size
+        )  # fmt: skip
+        if self._dispersion is not None and self._dispersion_is_due():
+            means = np.maximum(self._watched.means().astype(np.float64), self._floor)
+            phi = self._dispersion(self.hyper.phi, means, rng)
+            self.hyper = replace(self.hyper, phi=phi)
+        self._apply_hyper()
+
+    def _dispersion_is_due(self) -> bool:
+        """Return whether φ moves, too, where that is a Metropolis move."""
+        return True
+
+    def _dispersion_move(self) -> DispersionMove | None:
+        likelihood = self.setup.model.likelihood
+        if likelihood.phi is not None or likelihood.beta == 2.0:
+            return None
+        # φ is known to sqrt(2 / n): with 1,000 entries its error would show in the intervals of new observations.
+        number = _CLOSED if likelihood.closed else _SERIES
+        self._watched = Probes.some(self.setup.data, number).placed(self.factors, self.setup.shift)
+        return DispersionMove(likelihood, self._watched.values, self.setup.start.phi)

@@ -1,0 +1,200 @@
+"""What the settings of the Langevin samplers check alike, and what follows from them and the data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..checks import is_integer, is_number
+from ..data.labels import Csr
+from ..data.observations import Observations
+from ..data.partition import Assigned, InOrder, Partition, Shuffled
+from ..data.shards import Shards
+from ..dynamics.metrics import METRICS, Metric, NonNegative, Problem, RealValued
+from ..dynamics.schedule import Cyclic, Hopping, Proportional, Reshuffled, Schedule
+from ..dynamics.step_size import Decay, StepSize, as_step_size
+from ..dynamics.subsample import Subsample
+from ..engines import Engine
+from ..errors import ModelError
+from ..models import FactorModel, Hyper, Moments
+from ..models.hyperparameters import start_sizes
+from .base import check_dtype, scale_of
+from .langevin import LangevinSetup
+
+_CHOICES: dict[str, tuple[type, ...]] = {
+    "schedule": (Cyclic, Reshuffled, Proportional),
+    "partition": (Shuffled, InOrder, Assigned),
+}
+
+
+class Common(Protocol):
+    """The settings that all Langevin samplers have."""
+
+    def cycle(self, data: Observations) -> int:
+        """Return the number of iterations in which every entry is read once, on average."""
+
+    @property
+    def step_size(self) -> float | StepSize | None:
+        """ε, or None to have it chosen."""
+
+    @property
+    def metric(self) -> Metric | str | None:
+        """D, or None to have it chosen."""
+
+    @property
+    def dtype(self) -> str:
+        """ "float32" or "float64"."""
+
+
+def check(settings: Common) -> None:
+    """Refuse step sizes, metrics and number formats that do not exist."""
+    check_dtype(settings)
+    if settings.step_size is not None:
+        as_step_size(settings.step_size)
+    metric = settings.metric
+    if isinstance(metric, str) and metric not in METRICS:
+        raise ModelError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    if not (metric is None or isinstance(metric, str | Metric)):
+        raise ModelError(f"metric must be a metric such as NonNegative(), or its name, got {metric!r}")
+
+
+def check_temperature(temperature: Any) -> None:
+    """Refuse a temperature that is not a number >= 0."""
+    if not isinstance(temperature, int | float | np.number) or not 0.0 <= temperature < np.inf:
+        raise ModelError(f"temperature must be >= 0 and finite, got {temperature!r}")
+
+
+def check_count(name: str, value: Any, least: int = 1, remedy: str = "") -> None:
+    """Refuse what is not an integer >= least."""
+    if not is_integer(value) or value < least:
+        raise ModelError(f"{name} must be an integer >= {least}, got {value!r}{remedy}")
+
+
+def check_choice(name: str, value: Any) -> None:
+    """Refuse a schedule or a partition that does not exist."""
+    if not isinstance(value, _CHOICES[name]):
+        choices = ", ".join(f"{choice.__name__}(…)" for choice in _CHOICES[name])
+        raise ModelError(f"{name} must be one of {choices}, got {value!r}")
+
+
+def check_blocks(blocks: Any) -> None:
+    """Refuse a number of blocks that is not an integer >= 1, or None."""
+    if blocks is not None:
+        check_count("blocks", blocks, remedy="; leave it out to have it chosen")
+
+
+_MOST_DRAWS = 100
+"""Draws of an entry in an iteration, on average."""
+
+_COUNTED = 2**31 - 1
+"""Draws of an iteration that the core can count."""
+
+
+def check_size(size: Any) -> None:
+    """Refuse a size of a subsample that is neither a whole number nor a fraction."""
+    number = is_number(size)
+    whole = number and (isinstance(size, int | np.integer) and size >= 1)
+    if not (whole or (number and 0 < size < 1)):
+        raise ModelError(
+            f"size must be a number of entries >= 1, or a fraction of them below 1, got {size!r}"
+        )
+
+
+def entries_of(size: float, data: Observations) -> int:
+    """Return the number of draws |Ω| that a size, a number or a fraction, stands for.
+
+    More draws than entries are of little use; many more would only fill the memory.
+    """
+    draws = int(size) if size >= 1 else max(1, round(size * data.size))
+    if draws > min(_MOST_DRAWS * data.size, _COUNTED):
+        raise ModelError(
+            f"size = {size:,} stands for {draws:,} draws an iteration; at most {_MOST_DRAWS} times the {data.size:,} "
+            f"entries are, and {_COUNTED:,}; LD() reads each entry once"
+        )
+    return draws
+
+
+def setup_of(
+    settings: Common,
+    data: Observations,
+    model: FactorModel,
+    engine: Engine,
+    tune: int,
+    *,
+    blocks: int,
+    partition: Partition,
+    schedule: Schedule,
+    temperature: float = 1.0,
+    momentum: float | None = 0.0,
+    draws: int | None = None,
+    noise: float | None = None,
+    bytes_an_iteration: float = 0.0,
+) -> LangevinSetup:
+    """Cut the data into blocks and fix all that the chains share.
+
+    `draws` entries of a part are read an iteration (all of them by default). `noise` stands for B in the default step
+    size where the gradient of an iteration is noisier than that of an even part. A `momentum` of None is the metric's.
+    """
+    if isinstance(data, Shards):
+        if blocks == data.blocks:
+            partition = data.partition
+        else:
+            data = data.load()
+    shift, moments, start = scale_of(data, model)
+    kept = data if draws is None else _without_gaps(data)
+    rows, cols = partition.cut(kept, blocks)
+    hopping = isinstance(schedule, Hopping)
+    grid = engine.grid(kept, rows, cols, shift, np.dtype(settings.dtype), hopping)
+    subsample = None
+    if draws is not None:
+        share = draws / max(1.0, data.size / blocks)
+        subsample = Subsample(draws, grid.cut_for_draws(share))
+    metric = _metric(settings.metric, model)
+    rho = metric.momentum if momentum is None else momentum
+    step = settings.step_size
+    if step is None:
+        uneven = noise is not None or (data.is_sparse and not grid.zeros)
+        parts, curvature = math.ceil(noise or blocks), _curvature(data, model, moments, start)
+        problem = Problem(model.components, parts, uneven, tune, rho, model.likelihood.beta, curvature)
+        step = metric.step_size(problem)
+        if temperature == 0.0 and isinstance(step, Decay):
+            step = Decay(step.first, 0.1 * step.last, tune)  # to settle at the mode, not to wander around it
+    return LangevinSetup(
+        settings, model, data, engine, shift, moments, start, grid, metric, as_step_size(step), schedule,
+        temperature, rho, settings.cycle(data), subsample, bytes_an_iteration,
+    )  # fmt: skip
+
+
+def _without_gaps(data: Observations) -> Observations:
+    """Return dense data that have gaps as compressed rows, so that every entry can be drawn."""
+    if data.dense is None or data.stored == data.dense.size:
+        return data
+    csr = Csr(data.indptr, data.indices, data.values)
+    return Observations(data.shape, None, csr, data.stored)
+
+
+def _metric(metric: Metric | str | None, model: FactorModel) -> Metric:
+    """Return the metric that was asked for, or the one that suits the model."""
+    if metric is None:
+        metric = NonNegative() if model.nonnegative else RealValued()
+    if isinstance(metric, str):
+        metric = METRICS[metric]()
+    if isinstance(metric, NonNegative) and not model.nonnegative:
+        raise ModelError("the non-negative metric needs non-negative factors; use RealValued() or Identity()")
+    if isinstance(metric, RealValued) and model.likelihood.beta != 2.0:
+        raise ModelError(
+            f"the real-valued metric is for Gaussian models, got {model.likelihood!r}; leave it out"
+        )
+    return metric
+
+
+def _curvature(data: Observations, model: FactorModel, moments: Moments, start: Hyper) -> float:
+    """Return a bound on the curvature of the log posterior along a coefficient of the fullest row, at the start."""
+    w, h = (float(sizes[0]) for sizes in start_sizes(model, moments, start))
+    fullest = max(int(data.row_counts().max()) * h**2, int(data.col_counts().max()) * w**2)
+    mean = moments.mean if moments.mean > 0 else 1.0
+    weight = mean ** (model.likelihood.beta - 2.0) if model.nonnegative else 1.0
+    rates = np.concatenate([start.row_rate[model.row_free], start.col_rate[model.col_free]])
+    return float(fullest * weight / start.phi + rates.max())

@@ -1,6 +1,0 @@
-"""V on disk, cut into row strips: written in one pass over data of any size, read strip by strip."""
-
-from .read import Shards, Share, Strip
-from .write import shard
-
-__all__ = ["Shards", "Share", "Strip", "shard"]

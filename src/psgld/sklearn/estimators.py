@@ -1,0 +1,158 @@
+"""The two estimators: non-negative factors, and real-valued ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..models import Exponential, FactorModel, Gaussian, Normal, Tweedie
+from .base import Factorisation
+
+
+class BayesianNMF(Factorisation):
+    """Non-negative matrix factorisation with a posterior: x_ij ~ p(· | Σ_k w_ik h_kj), W, H ≥ 0 exponential.
+
+    Parameters
+    ----------
+    n_components
+        The number of components K.
+    likelihood
+        A likelihood of psgld or its name: "poisson", "gaussian", "gamma", "compound-poisson", "inverse-gaussian".
+    draws, tune, thin, chains
+        As in `psgld.sample`: kept draws of each chain, burn-in, iterations between draws, chains. By default `tune`
+        and `thin` follow from the size of the data.
+    absent
+        What sparse X does not store: "zero", as everywhere in scikit-learn, or "unobserved", as in ratings. In a
+        dense X, NaN is unobserved.
+    n_jobs
+        Threads; None or -1: all cores that the process may use. The draws do not depend on it.
+    random_state
+        An integer (the draws are those of `psgld.sample` with this seed), a `RandomState`, or None.
+    verbose
+        Whether to show progress.
+
+    Attributes
+    ----------
+    posterior_ : the `Posterior` of the rows of the training data: predictions with intervals, diagnostics.
+    components_ : (K, features), the reference draw of H that `transform` rests on.
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+
+    Notes
+    -----
+    No `sample_weight`: an entry with its likelihood to a power other than 1 is no observation of this model. A row
+    that is not to count is left out; an entry that is not to count is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, psgld
+    >>> X = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+    >>> nmf = psgld.BayesianNMF(n_components=2, draws=50).fit(X)
+    >>> nmf.transform(X[:5]).shape, nmf.components_.shape
+    ((5, 2), (2, 20))
+    """
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        likelihood: Tweedie | str = "poisson",
+        draws: int = 200,
+        tune: int | None = None,
+        thin: int | None = None,
+        chains: int = 2,
+        absent: str = "zero",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.likelihood = likelihood
+        self.draws = draws
+        self.tune = tune
+        self.thin = thin
+        self.chains = chains
+        self.absent = absent
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _model(self) -> FactorModel:
+        return FactorModel(self._rank(), self.likelihood, Exponential(), Exponential())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+class BayesianMF(Factorisation):
+    """Matrix factorisation with a posterior: x_ij ~ Normal(Σ_k w_ik h_kj + a_i + c_j, φ), W, H, a, c normal.
+
+    With `bias`, `transform` gives one more column, the row's level a_i, and `components_` one more row, of ones; the
+    levels of the features c_j are added by `inverse_transform`.
+
+    Parameters
+    ----------
+    n_components
+        The number of components K.
+    bias
+        Whether rows and features have levels of their own.
+    draws, tune, thin, chains
+        As in `psgld.sample`: kept draws of each chain, burn-in, iterations between draws, chains. By default `tune`
+        and `thin` follow from the size of the data.
+    absent
+        What sparse X does not store: "zero", as everywhere in scikit-learn, or "unobserved", as in ratings. In a
+        dense X, NaN is unobserved.
+    n_jobs
+        Threads; None or -1: all cores that the process may use. The draws do not depend on it.
+    random_state
+        An integer (the draws are those of `psgld.sample` with this seed), a `RandomState`, or None.
+    verbose
+        Whether to show progress.
+
+    Attributes
+    ----------
+    posterior_ : the `Posterior` of the rows of the training data: predictions with intervals, diagnostics.
+    components_ : (K, features), with `bias` (K + 1, features): the reference draw of H that `transform` rests on.
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+
+    Notes
+    -----
+    No `sample_weight`, as in `BayesianNMF`.
+
+    Examples
+    --------
+    >>> import numpy as np, psgld
+    >>> X = np.random.default_rng(0).normal(size=(30, 20))
+    >>> X[0, 3] = np.nan
+    >>> mf = psgld.BayesianMF(n_components=2, bias=False, draws=50).fit(X)
+    >>> mf.transform(X[:5]).shape
+    (5, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        bias: bool = True,
+        draws: int = 200,
+        tune: int | None = None,
+        thin: int | None = None,
+        chains: int = 2,
+        absent: str = "zero",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.bias = bias
+        self.draws = draws
+        self.tune = tune
+        self.thin = thin
+        self.chains = chains
+        self.absent = absent
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _model(self) -> FactorModel:
+        return FactorModel(self._rank(), Gaussian(), Normal(), Normal(), bias=bool(self.bias))

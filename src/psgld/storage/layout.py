@@ -1,0 +1,125 @@
+"""What a store holds: groups of arrays with named dimensions, as xarray and ArviZ expect them.
+
+posterior             W (chain, draw, row, component), H (chain, draw, column, component), biases, rates, offset, phi;
+                      under a normal–Wishart prior the mean and the precision matrix of the rows
+sample_stats          lp, step_size, diverging, iteration (chain, draw)
+warmup_sample_stats   the same along the burn-in
+tracked               rows, cols, and mean, sd of μ there (pair)
+seen                  indptr, indices: the entries that the data had, as compressed rows
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+import numpy as np
+
+from ..models import FactorModel, NormalWishart
+
+POSTERIOR, STATS, WARMUP = "posterior", "sample_stats", "warmup_sample_stats"
+TRACKED, SEEN = "tracked", "seen"
+
+_CHUNK = 1 << 22
+"""Bytes of a chunk, about: several draws of small factors, strips of the rows of large ones."""
+
+_MOST = 100_000_000
+"""Chains, draws, marks or pairs that a store may speak of: for more, its files could not even be listed."""
+
+_DTYPES = (None, "float16", "float32", "float64")
+_TRACE = {"iteration": "int64", "lp": "float64", "step_size": "float64", "diverging": "bool"}
+
+
+@final
+@dataclass(frozen=True)
+class Spec:
+    """Shape, type and dimensions of an array."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    dims: tuple[str, ...]
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """The shape of a chunk: of one chain, a few draws, all rows or a strip of them."""
+        if self.dims[0] != "chain":
+            return tuple(max(1, n) for n in self.shape)
+        draw = int(np.prod(self.shape[2:], dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        several = min(max(1, self.shape[1]), max(1, _CHUNK // max(1, draw)), 1024)
+        if draw <= 4 * _CHUNK:
+            return (1, several, *self.shape[2:])
+        rows = -(-self.shape[2] // -(-draw // _CHUNK))
+        return (1, 1, rows, *self.shape[3:])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the whole array."""
+        return int(np.prod(np.array(self.shape, dtype=object))) * np.dtype(self.dtype).itemsize
+
+
+@final
+@dataclass(frozen=True)
+class Layout:
+    """The sizes that decide all shapes.
+
+    `dtype` is that of W, H and the biases, None if they are not kept; `seen` the number of entries of the data, None
+    if it had all of them, or if an older version wrote the store; `normals` whether m and Λ of a normal–Wishart prior
+    are kept, which older versions did not.
+    """
+
+    chains: int
+    draws: int
+    marks: int
+    pairs: int
+    dtype: str | None
+    seen: int | None = None
+    normals: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sizes in a form fit for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Layout:
+        """Return the layout that `to_dict` described; raise ValueError or KeyError if it makes no sense."""
+        sizes = {name: int(record[name]) for name in ("chains", "draws", "marks", "pairs")}
+        if min(sizes.values()) < 0 or max(sizes.values()) > _MOST or record["dtype"] not in _DTYPES:
+            raise ValueError(f"sizes {record}")
+        seen = record.get("seen")
+        if seen is not None and (not isinstance(seen, int) or seen < 0):
+            raise ValueError(f"sizes {record}")
+        return cls(**sizes, dtype=record["dtype"], seen=seen, normals=bool(record.get("normals", False)))
+
+    def specs(self, model: FactorModel, shape: tuple[int, int]) -> dict[str, Spec]:
+        """Return every array of the groups by its path."""
+        per_draw = (self.chains, self.draws)
+        specs = {f"{POSTERIOR}/{n}": Spec(per_draw, "float64", ("chain", "draw")) for n in ("offset", "phi")}
+        dim, size = "component_and_bias" if model.bias else "component", model.components
+        for side, prior in (("row", model.row_prior), ("col", model.col_prior)):
+            row = Spec((*per_draw, size), "float64", ("chain", "draw", dim))
+            specs[f"{POSTERIOR}/{side}_rate"] = row
+            if self.normals and isinstance(prior, NormalWishart):
+                specs[f"{POSTERIOR}/{side}_mean"] = row
+                specs[f"{POSTERIOR}/{side}_precision"] = Spec(
+                    (*per_draw, size, size), "float64", ("chain", "draw", dim, "other_component")
+                )
+        if self.dtype is not None:
+            for n, factor, bias, dim in zip(
+                shape, ("W", "H"), ("row_bias", "col_bias"), ("row", "column"), strict=True
+            ):
+                specs[f"{POSTERIOR}/{factor}"] = Spec(
+                    (*per_draw, n, model.rank), self.dtype, ("chain", "draw", dim, "component")
+                )
+                if model.bias:
+                    specs[f"{POSTERIOR}/{bias}"] = Spec((*per_draw, n), self.dtype, ("chain", "draw", dim))
+        for group, n in ((STATS, self.draws), (WARMUP, self.marks)):
+            for name, dtype in _TRACE.items():
+                specs[f"{group}/{name}"] = Spec((self.chains, n), dtype, ("chain", "draw"))
+        if self.pairs:
+            for name in ("rows", "cols", "mean", "sd"):
+                dtype = "int64" if name in ("rows", "cols") else "float64"
+                specs[f"{TRACKED}/{name}"] = Spec((self.pairs,), dtype, ("pair",))
+        if self.seen is not None:
+            specs[f"{SEEN}/indptr"] = Spec((shape[0] + 1,), "int64", ("start",))
+            specs[f"{SEEN}/indices"] = Spec((self.seen,), "int32", ("entry",))
+        return specs

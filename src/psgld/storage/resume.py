@@ -1,0 +1,257 @@
+"""A store for a run: made anew, or that of the same run, to go on with."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..checks import as_path, is_number
+from ..data.seen import Seen
+from ..engines import Engine
+from ..errors import DataError, SamplingError, in_bytes, warn
+from ..runs.chains import Work
+from ..runs.result import describe
+from ..system.atomic import DAMAGE, read_arrays
+from ..system.lock import owned
+from .layout import SEEN, TRACKED, Layout
+from .saver import Saver
+from .zarr_store import Store, cannot_write, damaged
+
+STORE_DTYPES = ("float16", "float32", "float64")
+
+_SHOULD_BE_SAME = ("version", "instruction set", "entries of the log posterior")
+"""Where these differ a run goes on all the same, with a warning."""
+
+
+def ownership(path: str | PathLike[str] | None, engine: Engine) -> AbstractContextManager[None]:
+    """Return what keeps other runs from the store of this one; of several ranks, the first has it."""
+    return nullcontext() if path is None or engine.rank > 0 else owned(Path(path))
+
+
+def open_saver(
+    path: str | PathLike[str], work: Work, keys: list[int], resume: bool, every: float, engine: Engine
+) -> Saver:
+    """Return what saves a run to a store; with `resume`, go on with the store that is there, if there is one.
+
+    Of several ranks the first makes or opens the store, and the others write to it, too.
+    """
+    where = Path(path)
+    there = bool(engine.agree(float(where.exists())))
+    seen = None if there else Seen.of(work.setup.data)  # of shards, all ranks have a part of them
+    if engine.rank > 0:
+        engine.agree(0.0)  # rank 0 has opened it
+        return Saver(Store.open(where), every, engine)
+    saver = _first_saver(where, work, keys, seen, resume, every, engine)
+    engine.agree(0.0)
+    return saver
+
+
+def _first_saver(
+    where: Path,
+    work: Work,
+    keys: list[int],
+    seen: Seen | None,
+    resume: bool,
+    every: float,
+    engine: Engine,
+) -> Saver:
+    header, identity = _header(work, keys), _run_identity(work, keys)
+    if where.exists() and not resume:
+        raise DataError(
+            f"{where} is already there; use resume=True to go on with it, delete it, or give another name"
+        )
+    try:
+        if where.exists():
+            store = _reopen(where, header, identity)
+        else:
+            _check_room(where, header, work)
+            store = _new(where, {**header, "run": identity}, work, seen)
+        store.checkpoints.mkdir(exist_ok=True)
+    except OSError as error:
+        raise cannot_write(where, error) from error
+    return Saver(store, every, engine)
+
+
+def _new(path: Path, header: dict[str, Any], work: Work, seen: Seen | None) -> Store:
+    """Make an empty store."""
+    data = work.setup.data
+    known: dict[str, NDArray[Any]] = {}
+    if work.pairs is not None:
+        known |= {f"{TRACKED}/{name}": a for name, a in zip(("rows", "cols"), work.pairs, strict=True)}
+    if seen is not None:
+        known |= {f"{SEEN}/indptr": seen.indptr, f"{SEEN}/indices": seen.indices}
+    return Store.create(path, header, {"row": data.row_labels, "column": data.col_labels}, known)
+
+
+def keys_in(path: str | PathLike[str]) -> list[int]:
+    """Return the keys of the chains of a store: its seed, as it were."""
+    store = Store.open(Path(path))
+    try:
+        return [int(key) for key in store.header["settings"]["keys"]]
+    except DAMAGE as error:
+        raise damaged(store.path, error) from error
+
+
+def strips_in(path: str | PathLike[str] | None) -> int | None:
+    """Return the number of strips of the run in a store; None if there is none, or it has no strips."""
+    if path is None or not Path(path).exists():
+        return None
+    store = Store.open(Path(path))
+    try:
+        strips = store.header["settings"].get("blocks")
+    except DAMAGE as error:
+        raise damaged(store.path, error) from error
+    return strips if isinstance(strips, int) else None
+
+
+def check_options(store: Any, resume: Any, every: Any, dtype: Any) -> None:
+    """Raise SamplingError if the options of a store make no sense."""
+    number = is_number(every)
+    if not number or not every >= 0:
+        raise SamplingError(f"checkpoint_every must be a number of seconds >= 0, got {every!r}")
+    if dtype is not None and dtype not in STORE_DTYPES:
+        raise SamplingError(f"store_dtype must be one of {', '.join(STORE_DTYPES)}, got {dtype!r}")
+    if store is None and (resume or dtype is not None):
+        raise SamplingError("resume and store_dtype need a store: give store='run.zarr'")
+    if store is not None and as_path(store, "store").suffix != ".zarr":
+        raise SamplingError(f"the name of a store must end in .zarr, got {str(store)!r}")
+
+
+def _reopen(path: Path, header: dict[str, Any], identity: dict[str, Any]) -> Store:
+    """Open the store of a run that is to go on, after making sure that it is the same run."""
+    store = Store.open(path, "r+")
+    stored = store.header.get("run")
+    if stored is None:
+        raise DataError(f"{path} was saved after its run and has no checkpoints; it cannot be resumed")
+    if not isinstance(stored, dict):
+        raise damaged(path, f"its run is {stored!r}")
+    differences = list(_differences(stored, identity))
+    if differences:
+        raise DataError(
+            f"{path} is of another run: {'; '.join(differences[:3])}; resume with the same data and settings, or "
+            "give another name"
+        )
+    _check_sizes(store, header)
+    for name in _SHOULD_BE_SAME:
+        if stored.get(name) != identity[name]:
+            warn(
+                f"{path}: {name} {stored.get(name)} in the store, {identity[name]} now: the run goes on, but not "
+                "bit for bit as it would have"
+            )
+    draws = int(header["layout"]["draws"])
+    kept = max((_kept(store, c) for c in range(store.layout.chains)), default=0)
+    if kept > draws:
+        raise DataError(f"{path} holds {kept} draws a chain already, {draws} asked for; ask for more")
+    for left in path.rglob("*.partial"):  # by a run that was killed
+        left.unlink(missing_ok=True)
+    store.resize(draws)
+    return store
+
+
+def _check_sizes(store: Store, header: dict[str, Any]) -> None:
+    """Raise unless the arrays of a store have the sizes of its run; the draws may be more or fewer."""
+    sizes = {name: header["layout"][name] for name in ("chains", "marks", "pairs", "dtype")}
+    expected = {"shape": tuple(header["shape"]), "model": header["model"], **sizes}
+    found = {"shape": store.shape, "model": store.model.to_dict()}
+    found |= {name: getattr(store.layout, name) for name in sizes}
+    for name, value in expected.items():
+        if found[name] != value:
+            raise damaged(store.path, f"its {name} is {found[name]}, that of its run {value}")
+
+
+def _kept(store: Store, chain: int) -> int:
+    path = store.checkpoint(chain)
+    try:
+        return int(read_arrays(path, ["kept"])["kept"]) if path.exists() else 0
+    except DAMAGE as error:
+        raise damaged(path, error) from error
+
+
+def _header(work: Work, keys: list[int]) -> dict[str, Any]:
+    setup, plan, room = work.setup, work.plan, work.room
+    dtype = (work.precision or str(room.W.dtype)) if room.W.shape[1] else None
+    pairs = 0 if work.pairs is None else len(work.pairs[0])
+    data = setup.data
+    return {
+        "model": setup.model.to_dict(),
+        "shape": list(data.shape),
+        "layout": Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype, Seen.number(data)).to_dict(),
+        "absent": data.absent,
+        "labels": [d for d, x in (("row", data.row_labels), ("column", data.col_labels)) if x is not None],
+        "settings": describe(setup, plan, keys, len(work.probes.values)),
+        "bytes_an_iteration": setup.bytes_an_iteration,
+    }
+
+
+def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
+    """Return all that must be the same for a run to go on, and what should be."""
+    header = _header(work, keys)
+    settings = header["settings"]
+    begin = None if work.begin is None else (work.begin.draws.W, work.begin.draws.H)
+    return {
+        "shape": " × ".join(map(str, header["shape"])),
+        "data": work.setup.data.fingerprint()[:16],
+        "data to all digits": work.setup.data.fingerprint(exact=True)[:16],
+        **header["model"],
+        # The number of strips may be left out, and be another with other ranks: what counts is told below.
+        "sampler": {name: value for name, value in settings["sampler"].items() if name != "blocks"},
+        **{name: settings[name] for name in work.setup.describe() if name != "bytes_an_iteration"},
+        "tune": settings["tune"],
+        "thin": settings["thin"],
+        "chains": len(keys),
+        "seed (keys)": ", ".join(settings["keys"]),
+        "draws of W and H": header["layout"]["dtype"],
+        "track": _digest(work.pairs),
+        "start": _digest(begin),
+        "version": settings["version"],
+        "instruction set": _core.instruction_set,
+        "entries of the log posterior": settings["lp_entries"],
+    }
+
+
+def _digest(arrays: Any) -> str | None:
+    """Return a few characters that tell arrays from others."""
+    if arrays is None:
+        return None
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]
+
+
+def _differences(stored: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield what differs, in words: "rank 8 in the store, 16 now"."""
+    for name, value in now.items():
+        if name in _SHOULD_BE_SAME:
+            continue
+        if name == "data to all digits" and name not in stored:
+            continue  # the store of an older version
+        was = stored.get(name)
+        if isinstance(value, dict) and isinstance(was, dict):
+            yield from _differences(was, value, f"{prefix}{name} ")
+        elif was != value:
+            yield f"{prefix}{name} {' '.join(str(was).split())[:100]} in the store, {value} now"
+
+
+def _check_room(path: Path, header: dict[str, Any], work: Work) -> None:
+    """Raise before sampling starts if the disk has no room for the store."""
+    layout = Layout.from_dict(header["layout"])
+    specs = layout.specs(work.setup.model, work.setup.data.shape)
+    needed = sum(spec.nbytes for spec in specs.values())
+    if not path.parent.is_dir():
+        raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
+    free = shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise DataError(
+            f"cannot write {path}: it needs {in_bytes(needed)}, {in_bytes(free)} are free; "
+            "ask for fewer draws, a smaller rank, or store_dtype='float16'"
+        )

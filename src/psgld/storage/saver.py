@@ -1,0 +1,317 @@
+"""Writes the chains of a run to its store every so often, and takes them up again from there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engines import Engine
+from ..errors import DataError
+from ..runs.draws import FACTORS
+from ..runs.loop import Plan
+from ..runs.moments import RunningMoments
+from ..runs.recorder import Recorder
+from ..system.atomic import DAMAGE, Several, read_arrays, write_arrays
+from ..system.limits import check_room_for_threads
+from .layout import POSTERIOR, STATS, TRACKED, WARMUP
+from .spread import Spread
+from .zarr_store import Store, damaged
+
+_AHEAD = 1 << 24
+"""Bytes of draws that are worth writing before their checkpoint."""
+
+_REFUSED = (OSError, ValueError, KeyError)
+"""What a write may raise; the last two by Zarr, if someone else was at the store."""
+
+_GONE = "the store was deleted or moved during the run"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Snapshot:
+    """What is to be written of a chain."""
+
+    rows: list[tuple[str, int, NDArray[Any]]]  # array, first draw, values
+    state: dict[str, Any]
+    written: tuple[int, int]
+    """Draws and rows of the burn-in that are in the store then."""
+
+
+@final
+class Saver:
+    """Checkpoints of all chains. Each has its own file and its own draws, so that none waits for another.
+
+    A thread of its own writes, while the chains go on: a draw does not change once it is recorded, and of the rest
+    a copy is taken. So a slow disk costs little time.
+
+    A write that fails does not stop the run: the draws are in memory. It is tried again at the next checkpoint, and
+    `failure` says what went wrong if the last one failed too.
+
+    Of several processes that run a chain together, each writes the draws that it keeps, and the first, once all have
+    done so (`commit`), the checkpoint.
+    """
+
+    def __init__(self, store: Store, every: float, engine: Engine | None = None) -> None:
+        self.store, self._every = store, every
+        self._engine = engine if engine is not None and engine.ranks > 1 else None
+        self._first = engine is None or engine.rank == 0
+        self._spread = None if self._engine is None else Spread(store, self._engine)
+        self._uncommitted: dict[int, _Snapshot] = {}
+        self._identity = _identity(store.path)
+        self._written: dict[int, tuple[int, int]] = {}  # rows of the trace and of the burn-in, of each chain
+        self._last: dict[int, float] = {}
+        self._failures: dict[int, Exception] = {}
+        check_room_for_threads(1)
+        self._writer = ThreadPoolExecutor(1, "psgld-store")
+        self._pending: dict[int, Future[None]] = {}
+        # Draws of a chain and factor that are written before their checkpoint.
+        self._ahead: dict[tuple[int, str], int] = {}
+        self._stuck: set[int] = set()  # chains for which that did not work
+
+    @property
+    def path(self) -> Path:
+        """The folder of the store."""
+        return self.store.path
+
+    @property
+    def failure(self) -> str | None:
+        """What keeps a chain from being written, or None."""
+        for error in self._failures.values():
+            return str(getattr(error, "strerror", None) or error)
+        return None
+
+    @property
+    def spread(self) -> Spread | None:
+        """Which rows of the draws each process keeps, if there are several."""
+        return self._spread
+
+    def restore(self, recorder: Recorder, plan: Plan) -> None:
+        """Let a chain and its recorder go on from their checkpoint, if there is one."""
+        number = recorder.number
+        self._written[number] = (0, 0)
+        self._last[number] = time.monotonic()
+        path = self.store.checkpoint(number)
+        if not path.exists():
+            return
+        try:
+            state = read_arrays(path)
+            kept, marks = _progress(state, self.store)
+            _check_like(_without("chain/", state), recorder.chain.state())
+            for name, array in vars(recorder.draws).items():
+                if f"{POSTERIOR}/{name}" not in self.store.specs:
+                    continue
+                rows = self._rows(name) if name in FACTORS else None
+                place = (number, slice(kept)) if rows is None else (number, slice(kept), rows)
+                array[place] = self.store.read(f"{POSTERIOR}/{name}", number, kept, rows)
+            stats, warmup = (
+                {name: self.store.read(f"{group}/{name}", number, n) for name in self.store.names(group)}
+                for group, n in ((STATS, kept), (WARMUP, marks))
+            )
+            recorder.set_state(state, stats, warmup)
+            recorder.chain.set_state(_without("chain/", state))
+        except DataError:
+            raise
+        except DAMAGE as error:
+            raise damaged(path, error) from error
+        if not plan.fits(recorder.recorded, recorder.chain.iteration):
+            raise damaged(path, f"iteration {recorder.chain.iteration} at mark {recorder.recorded}")
+        self._written[number] = (kept, marks)
+
+    def due(self, recorder: Recorder) -> bool:
+        """Return whether it is time for the next checkpoint of a chain, and nothing of it is being written."""
+        pending = self._pending.get(recorder.number)
+        if pending is not None and not pending.done():
+            return False
+        late = time.monotonic() - self._last[recorder.number] >= self._every
+        if not late:
+            self._write_ahead(recorder)
+        return late
+
+    def _write_ahead(self, recorder: Recorder) -> None:
+        """Begin to write chunks of draws that are full, so that little is left for the checkpoint.
+
+        They do not count before the checkpoint says so. Of several processes each writes at the checkpoint, for all
+        must have written before it counts.
+        """
+        number = recorder.number
+        if self._engine is not None or number in self._stuck:
+            return
+        try:
+            rows = [row for name in FACTORS for row in self._full_chunks(recorder, name)]
+        except _REFUSED:  # the store is gone, as the checkpoint will say
+            return
+        if sum(values.nbytes for _, _, values in rows) >= _AHEAD:
+            self._pending[number] = self._writer.submit(self._write_early, number, rows)
+
+    def _full_chunks(self, recorder: Recorder, name: str) -> Iterator[tuple[str, int, NDArray[Any]]]:
+        path, number = f"{POSTERIOR}/{name}", recorder.number
+        if path in self.store.specs:
+            first, several = self._unwritten(number, name), self.store.lot(path)
+            last = recorder.kept // several * several
+            if last > first:
+                yield path, first, getattr(recorder.draws, name)[number, first:last]
+
+    def _unwritten(self, number: int, name: str) -> int:
+        """Return the first draw that is not written yet."""
+        return max(self._written[number][0], self._ahead.get((number, name), 0))
+
+    def _write_early(self, number: int, rows: list[tuple[str, int, NDArray[Any]]]) -> None:
+        self._stuck.add(
+            number
+        )  # until this has gone well; if not, the checkpoint writes them, or says why it cannot
+        with suppress(*_REFUSED):
+            if not self._present():
+                return
+            self._write_rows(number, rows)
+            for path, first, values in rows:
+                self._ahead[number, path.removeprefix(f"{POSTERIOR}/")] = first + len(values)
+            self._stuck.discard(number)
+
+    def save(self, recorder: Recorder) -> None:
+        """Begin to write what is new of a chain, then its checkpoint."""
+        number = recorder.number
+        if number in self._uncommitted:
+            self.commit(wait=True)
+        if number in self._pending:
+            self._pending[number].result()
+        snapshot = self._snapshot(recorder)
+        self._last[number] = time.monotonic()
+        if self._engine is None:
+            self._pending[number] = self._writer.submit(self._write, number, snapshot)
+        else:
+            self._uncommitted[number] = snapshot
+            self._pending[number] = self._writer.submit(self._write_draws, number, snapshot)
+
+    def commit(self, wait: bool = False) -> None:
+        """Write the checkpoints whose draws all processes have written, and with `wait` those that they are writing.
+
+        Called by all of them at once; a single process has nothing to do.
+        """
+        for number, snapshot in list(self._uncommitted.items()):
+            assert self._engine is not None
+            pending = self._pending[number]
+            if wait:
+                pending.result()
+            if self._engine.any(not pending.done()):
+                continue
+            del self._uncommitted[number]
+            if self._engine.any(number in self._failures):
+                self._failures.setdefault(number, OSError(5, "another rank could not write its draws"))
+            elif self._first:
+                self._pending[number] = self._writer.submit(self._write_checkpoint, number, snapshot)
+            else:
+                self._written[number] = snapshot.written
+
+    def _snapshot(self, recorder: Recorder) -> _Snapshot:
+        number, state = recorder.number, recorder.state()
+        kept, marks = self._written[number]
+        rows = [
+            (f"{POSTERIOR}/{name}", first, array[number, first : state["kept"]])
+            for name, array in vars(recorder.draws).items()
+            if f"{POSTERIOR}/{name}" in self.store.specs
+            and (self._first or name in FACTORS)
+            and (first := self._unwritten(number, name)) < state["kept"]
+        ]
+        traces = ((STATS, recorder.trace, kept), (WARMUP, recorder.warmup, marks)) if self._first else ()
+        for group, trace, first in traces:
+            rows += [(f"{group}/{name}", first, np.asarray(c[first:])) for name, c in vars(trace).items()]
+        chain = {f"chain/{name}": value for name, value in recorder.chain.state().items()}
+        return _Snapshot(rows, {**state, **chain}, (state["kept"], state["marks"]))
+
+    def _rows(self, name: str) -> slice | None:
+        """Return the rows of a factor that are kept here; None for all."""
+        return None if self._spread is None else self._spread.rows(name)
+
+    def _write(self, number: int, snapshot: _Snapshot) -> None:
+        self._write_draws(number, snapshot)
+        if number not in self._failures:
+            self._write_checkpoint(number, snapshot)
+
+    def _write_draws(self, number: int, snapshot: _Snapshot) -> None:
+        self._try(number, lambda: self._write_rows(number, snapshot.rows))
+
+    def _write_rows(self, number: int, rows: list[tuple[str, int, NDArray[Any]]]) -> None:
+        with Several() as files:
+            for path, first, values in rows:
+                name = path.removeprefix(f"{POSTERIOR}/")
+                only = self._rows(name) if name in FACTORS else None
+                self.store.write(files, path, number, first, values, only)
+
+    def _write_checkpoint(self, number: int, snapshot: _Snapshot) -> None:
+        def write() -> None:
+            write_arrays(self.store.checkpoint(number), snapshot.state)
+            self._written[number] = snapshot.written
+
+        self._try(number, write)
+
+    def _try(self, number: int, write: Callable[[], None]) -> None:
+        """Write something of a chain, or note why it cannot be written."""
+        try:
+            if not self._present():
+                raise FileNotFoundError(2, _GONE)
+            write()
+            self._failures.pop(number, None)
+            self._stuck.discard(number)
+        except _REFUSED as error:
+            self._failures[number] = error if self._present() else FileNotFoundError(2, _GONE)
+
+    def _present(self) -> bool:
+        return self._identity is not None and _identity(self.store.path) == self._identity
+
+    def finish(self, recorders: list[Recorder]) -> None:
+        """Wait until all is written, and add what only the whole run tells."""
+        self._writer.shutdown()
+        if not self._first:
+            return
+        parts = [r.moments for r in recorders if r.moments is not None]
+        try:
+            if any(p.count for p in parts) and not self._failures:
+                for name, values in zip(("mean", "sd"), RunningMoments.pooled(parts), strict=True):
+                    self.store.write_all(f"{TRACKED}/{name}", values)
+        except OSError as error:
+            self._failures[-1] = error
+        for pending in self._pending.values():
+            pending.result()  # an error that has nothing to do with the disk
+
+
+def _progress(state: dict[str, Any], store: Store) -> tuple[int, int]:
+    """Return how many draws and marks of the burn-in a checkpoint counts; raise ValueError if it cannot be."""
+    kept, marks, most = int(state["kept"]), int(state["marks"]), store.layout
+    if not (0 <= kept <= most.draws and 0 <= marks <= most.marks and (kept == 0 or marks == most.marks)):
+        raise ValueError(f"{kept} draws of {most.draws} after {marks} marks of {most.marks}")
+    return kept, marks
+
+
+def _check_like(state: dict[str, Any], own: dict[str, Any]) -> None:
+    """Raise ValueError unless a chain's state from a file is made of such arrays as its own, and of finite numbers."""
+    for name, mine in own.items():
+        given, mine = np.asarray(state[name]), np.asarray(mine)
+        listed = name == "divergences"  # as many as there were
+        if given.dtype.kind not in ("iu" if listed else mine.dtype.kind) and given.size:
+            raise ValueError(f"{name} holds {given.dtype}, expected {mine.dtype}")
+        if given.ndim != 1 if listed else given.shape != mine.shape:
+            raise ValueError(f"{name} has shape {given.shape}, expected {mine.shape}")
+        if (mine.ndim or "hyper/" in name) and given.dtype.kind == "f" and not np.isfinite(given).all():
+            raise ValueError(f"{name} holds numbers that are not finite")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a folder from another of the same name."""
+    try:
+        (path / "zarr.json").stat()
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _without(prefix: str, state: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

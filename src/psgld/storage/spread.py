@@ -1,0 +1,63 @@
+"""Draws whose rows are spread over the ranks of an MPI job: each rank keeps, and writes, whole chunks of the store.
+
+A chunk holds neighbouring rows of V; a rank holds rows from everywhere. So at each draw every rank sends the others the
+rows that they keep; no rank sees all of a factor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engines import Engine
+from ..runs.draws import FACTORS, Draws
+from .layout import POSTERIOR
+from .zarr_store import Store
+
+_SIDE = {"W": 0, "row_bias": 0, "H": 1, "col_bias": 1}
+
+
+@final
+class Spread:
+    """Which rows of the draws each rank keeps: of every array in a store, the same number of chunks, nearly."""
+
+    def __init__(self, store: Store, engine: Engine) -> None:
+        self._engine = engine
+        self.bounds: dict[str, NDArray[np.int64]] = {}
+        """Of each array of factors or biases: where the rows of each rank begin, and the end."""
+        for name in FACTORS:
+            if f"{POSTERIOR}/{name}" in store.specs:
+                spec = store.specs[f"{POSTERIOR}/{name}"]
+                rows, chunk = spec.shape[2], spec.chunks[2]
+                share = -(-np.arange(engine.ranks + 1) * -(-rows // chunk) // engine.ranks)
+                self.bounds[name] = np.minimum(share * chunk, rows)
+
+    def rows(self, name: str) -> slice:
+        """Return the rows of an array that this rank keeps; of what has no rows, all is kept by rank 0."""
+        if name not in self.bounds:
+            return slice(None) if self._engine.rank == 0 else slice(0, 0)
+        first, last = self.bounds[name][self._engine.rank : self._engine.rank + 2]
+        return slice(int(first), int(last))
+
+    def record(self, draws: Draws, chain: Any, number: int, draw: int) -> None:
+        """Copy the rows of the state of a chain that this rank keeps, and what has no rows."""
+        draws.without_factors().record(chain, number, draw)
+        model = chain.setup.model
+        for name, bounds in self.bounds.items():
+            out, which = getattr(draws, name)[number, draw], _SIDE[name]
+            if name in ("W", "H"):
+                chain.factors.deliver(which, slice(0, model.rank), out, bounds)
+            else:
+                bias = out[:, None]
+                chain.factors.deliver(which, slice(model.rank + which, model.rank + which + 1), bias, bounds)
+                if name == "col_bias":
+                    rows = self.rows(name)
+                    out[rows] = out[rows] - chain.hyper.offset
+
+    def collect(self, draws: Draws, number: int, kept: int) -> None:
+        """Have all rows of the draws of a chain on rank 0."""
+        for name, bounds in self.bounds.items():
+            for draw in range(kept):
+                self._engine.collect(getattr(draws, name)[number, draw], bounds)

@@ -1,0 +1,359 @@
+"""A store: a Zarr v3 group on disk that grows while a run goes on, readable at every moment.
+
+A chain's draws are written first, each chunk all or nothing, then its checkpoint, which says how many of them count.
+What a killed run wrote beyond that is written again when it is resumed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..models import FactorModel
+from ..system.atomic import Several, sync, write_bytes
+from ..system.zarr_arrays import plain_array, zarr_library
+from .layout import POSTERIOR, STATS, WARMUP, Layout, Spec
+
+FORMAT = 1
+_METADATA = "zarr.json"
+
+
+def _zarr() -> Any:
+    return zarr_library("a .zarr store needs the zarr library", "; or save to .npz")
+
+
+@final
+class Store:
+    """The arrays of a store, and its header: format, version, model, shape, sizes, settings."""
+
+    def __init__(self, path: Path, header: dict[str, Any], root: Any) -> None:
+        self.path, self.header, self._root = path, header, root
+        self.layout = Layout.from_dict(header["layout"])
+        self.model = FactorModel.from_dict(header["model"])
+        self.shape = (int(header["shape"][0]), int(header["shape"][1]))
+        self.specs = self.layout.specs(self.model, self.shape)
+        self._arrays: dict[str, Any] = {}
+
+    # -- making and opening ------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        header: dict[str, Any],
+        labels: dict[str, NDArray[Any] | None],
+        known: dict[str, NDArray[Any]],
+    ) -> Store:
+        """Make a store, all or nothing, that holds the labels of rows and columns and what is known before sampling.
+
+        `known` are whole arrays by their paths.
+        """
+        zarr = _zarr()
+        if path.exists():
+            raise DataError(f"cannot write {path}: it is already there; delete it or give another name")
+        if not path.parent.is_dir():
+            raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
+        beside = path.with_name(f".{path.name}.new")
+        header = {"format": FORMAT, **header}
+        try:
+            shutil.rmtree(beside, ignore_errors=True)
+            store = cls(beside, header, zarr.create_group(beside, zarr_format=3))
+            store._create_arrays(labels)
+            for name, values in known.items():
+                store.write_all(name, values)
+            store.write_header(header)
+            os.rename(beside, path)
+            sync(path.parent)
+        except OSError as error:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise cannot_write(path, error) from error
+        return cls(path, header, zarr.open_group(path, mode="r+", use_consolidated=False))
+
+    @classmethod
+    def open(cls, path: Path, mode: str = "r") -> Store:
+        """Open a store to read, or to go on writing (mode "r+"); raise DataError if it is none."""
+        zarr = _zarr()
+        try:
+            header = json.loads((path / _METADATA).read_bytes())["attributes"]["psgld"]
+            if header["format"] > FORMAT:
+                raise DataError(
+                    f"{path} was written by a newer psgld (format {header['format']}); upgrade psgld"
+                )
+            root = zarr.open_group(path, mode=mode, zarr_format=3, use_consolidated=False)
+            return cls(path, header, root)
+        except DataError:
+            raise
+        except Exception as error:  # whatever Zarr and JSON say of a damaged file
+            raise damaged(path, error) from error
+
+    def resize(self, draws: int) -> None:
+        """Make room for another number of draws."""
+        if draws == self.layout.draws:
+            return
+        for path, spec in self.specs.items():
+            if spec.dims[:2] == ("chain", "draw") and not path.startswith(WARMUP):
+                self._array(path).resize((spec.shape[0], draws, *spec.shape[2:]))
+        self._create_index(draws)
+        self.layout = Layout(**{**self.layout.to_dict(), "draws": draws})
+        self.specs = self.layout.specs(self.model, self.shape)
+        settings = {**self.header["settings"], "draws": draws}
+        self.write_header({**self.header, "layout": self.layout.to_dict(), "settings": settings})
+
+    def write_header(self, header: dict[str, Any]) -> None:
+        """Write the header, and beside it the metadata of all arrays, so that readers need not look for them."""
+        nodes = {}
+        for folder, _, files in os.walk(self.path):
+            if _METADATA in files and Path(folder) != self.path:
+                node = json.loads((Path(folder) / _METADATA).read_bytes())
+                nodes[Path(folder).relative_to(self.path).as_posix()] = node
+        root = {
+            "zarr_format": 3,
+            "node_type": "group",
+            "attributes": {"inference_library": "psgld", "psgld": header},
+            "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": nodes},
+        }
+        write_bytes(self.path / _METADATA, json.dumps(root, indent=1).encode())
+        self.header = header
+
+    # -- reading and writing -----------------------------------------------------------------------------
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints, one a chain."""
+        return self.path / "checkpoints"
+
+    def checkpoint(self, chain: int) -> Path:
+        """Return the checkpoint of a chain."""
+        return self.checkpoints / f"{chain}.npz"
+
+    def check(self) -> None:
+        """Compare all arrays with what the header promises."""
+        for path, spec in self.specs.items():
+            array = self._array(path)
+            if array.shape != spec.shape:
+                raise damaged(self.path, f"{path} has shape {array.shape}, expected {spec.shape}")
+            if array.dtype != np.dtype(spec.dtype):
+                raise damaged(self.path, f"{path} holds {array.dtype}, expected {spec.dtype}")
+
+    def names(self, group: str) -> list[str]:
+        """Return the arrays of a group."""
+        return [path.split("/")[1] for path in self.specs if path.startswith(f"{group}/")]
+
+    def lot(self, path: str) -> int:
+        """Return the number of draws that share a chunk."""
+        return int(self._array(path).chunks[1])
+
+    def write(
+        self,
+        files: Several,
+        path: str,
+        chain: int,
+        first: int,
+        values: NDArray[Any],
+        only: slice | None = None,
+    ) -> None:
+        """Write draws (or rows of a trace) of a chain from `first` on; they are there when `files` are.
+
+        With `only`, the chunks of these rows; they must be whole chunks. What the last chunk held beyond them is gone.
+        The chunks are not written by Zarr, which takes several times as long.
+        """
+        several = self.lot(path)
+        for k in range(first // several, -(-(first + len(values)) // several)):
+            start = max(first, k * several)
+            part = values[start - first : (k + 1) * several - first]
+            self._write_chunks(files, path, chain, k, start, part, only)
+
+    def _write_chunks(
+        self,
+        files: Several,
+        path: str,
+        chain: int,
+        k: int,
+        start: int,
+        values: NDArray[Any],
+        only: slice | None,
+    ) -> None:
+        """Write the chunks that hold draws of the k-th lot, from `start` on: one for each strip of the rows."""
+        array = self._array(path)
+        size, before = array.chunks[1:], start - k * array.chunks[1]
+        for file, rows in self._strips(path, chain, k, only):
+            part = values[(slice(None), *rows)]
+            chunk = np.full(size, array.fill_value, array.dtype) if part.shape != size else part
+            if chunk is not part:
+                inside = tuple(slice(n) for n in part.shape[1:])
+                if before:
+                    self._require(file)
+                    chunk[(slice(before), *inside)] = array[(chain, slice(start - before, start), *rows)]
+                with np.errstate(over="ignore"):
+                    chunk[(slice(before, before + len(part)), *inside)] = part
+            _write_chunk(files, file, chunk, array.dtype)
+
+    def _strips(
+        self, path: str, chain: int, k: int, only: slice | None = None
+    ) -> Iterator[tuple[Path, tuple[slice, ...]]]:
+        """Yield the file of each strip of the k-th lot of draws, and its place in a draw."""
+        array = self._array(path)
+        shape, size = array.shape[2:], array.chunks[2:]
+        for at in itertools.product(*(range(-(-n // c)) for n, c in zip(shape, size, strict=True))):
+            rows = tuple(slice(i * c, min(n, (i + 1) * c)) for i, n, c in zip(at, shape, size, strict=True))
+            if only is None or only.start <= rows[0].start < only.stop:
+                yield self.path.joinpath(path, "c", str(chain), str(k), *map(str, at)), rows
+
+    def write_all(self, path: str, values: NDArray[Any]) -> None:
+        """Write an array that is not made of draws."""
+        self._array(path)[...] = values
+
+    def read(self, path: str, chain: int, n: int, only: slice | None = None) -> NDArray[Any]:
+        """Return the first n draws (or rows of a trace) of a chain; with `only`, these rows of them."""
+        for k in range(-(-n // self._array(path).chunks[1])):
+            for file, _ in self._strips(path, chain, k, only):
+                self._require(file)
+        place = (chain, slice(n)) if only is None else (chain, slice(n), only)
+        try:
+            values = np.asarray(self._array(path)[place])
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever Zarr says of a damaged chunk
+            raise damaged(self.path, f"{self._damaged_chunk(path, chain, n)}: {error}") from error
+        return values.astype(np.float32) if values.dtype == np.float16 else values
+
+    def _damaged_chunk(self, path: str, chain: int, n: int) -> str:
+        """Return the first chunk of a chain's draws that cannot be read."""
+        several = self.lot(path)
+        for k in range(-(-n // several)):
+            for file, rows in self._strips(path, chain, k):
+                try:
+                    self._array(path)[(chain, slice(k * several, min(n, (k + 1) * several)), *rows)]
+                except Exception:
+                    return file.relative_to(self.path).as_posix()
+        return path
+
+    def read_all(self, path: str) -> NDArray[Any]:
+        """Return an array that is not made of draws."""
+        if self._array(path).shape[0]:
+            self._require(self.path / path / "c" / "0")
+        try:
+            return np.asarray(self._array(path)[...])
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise damaged(self.path, f"{path}: {error}") from error
+
+    def labels(self, dim: str) -> NDArray[Any] | None:
+        """Return the labels of the rows or the columns."""
+        path = f"{POSTERIOR}/{dim}"
+        if dim not in self.header["labels"]:
+            return None
+        if self._array(path).dtype.kind != "i":
+            self._check_text(path)
+        labels = self.read_all(path)
+        if labels.shape != (self.shape[dim == "column"],):
+            raise damaged(self.path, f"{labels.shape} labels of {dim}s")
+        return labels if labels.dtype.kind == "i" else np.array([str(x) for x in labels.tolist()])
+
+    def _check_text(self, path: str) -> None:
+        """Raise if a chunk of text says that it holds another number of labels: Zarr would make room for billions."""
+        chunk = self.path / path / "c" / "0"
+        self._require(chunk)
+        with open(chunk, "rb") as file:
+            count = int.from_bytes(file.read(4), "little")
+        if count != self._array(path).shape[0]:
+            raise damaged(self.path, f"{path} says that it holds {count} labels")
+
+    def _array(self, path: str) -> Any:
+        if path not in self._arrays:
+            # Without this, Zarr would leave out a chunk of nothing but zeros, and a lost one would look the same.
+            try:
+                array = plain_array(self._root, path)
+            except KeyError:
+                raise damaged(self.path, f"{path} is missing") from None
+            except (ValueError, TypeError) as error:
+                raise damaged(self.path, error) from error
+            self._arrays[path] = array.with_config({"write_empty_chunks": True})
+        return self._arrays[path]
+
+    def _require(self, chunk: Path) -> None:
+        """Raise if a chunk is missing, which Zarr would read as zeros."""
+        if not chunk.is_file():
+            raise damaged(self.path, f"{chunk.relative_to(self.path)} is missing")
+
+    # -- creation ----------------------------------------------------------------------------------------
+
+    def _create_arrays(self, labels: dict[str, NDArray[Any] | None]) -> None:
+        for path, spec in self.specs.items():
+            self._create(path, spec)
+        for group in (POSTERIOR, STATS):
+            self._create_coordinate(f"{group}/chain", np.arange(self.layout.chains))
+        self._create_index(self.layout.draws)
+        for dim, names in labels.items():
+            if names is not None:
+                self._create_coordinate(f"{POSTERIOR}/{dim}", names)
+
+    def _create_index(self, draws: int) -> None:
+        for group in (POSTERIOR, STATS):
+            self._create_coordinate(f"{group}/draw", np.arange(draws))
+
+    def _create(self, path: str, spec: Spec) -> None:
+        from zarr.codecs import BytesCodec, Crc32cCodec
+
+        self._root.create_array(
+            path,
+            shape=spec.shape,
+            dtype=spec.dtype,
+            chunks=spec.chunks,
+            dimension_names=spec.dims,
+            serializer=BytesCodec(),
+            compressors=[Crc32cCodec()],
+            fill_value=np.nan if spec.dtype.startswith("float") else np.dtype(spec.dtype).type(0),
+            config={"write_empty_chunks": True},
+        )
+
+    def _create_coordinate(self, path: str, values: NDArray[Any]) -> None:
+        from zarr.codecs import Crc32cCodec
+
+        text = values.dtype.kind == "U"
+        self._root.create_array(
+            path,
+            shape=values.shape,
+            dtype="string" if text else "int64",
+            chunks=(max(1, len(values)),),
+            dimension_names=(path.split("/")[1],),
+            compressors=[Crc32cCodec()],
+            config={"write_empty_chunks": True},
+            overwrite=True,
+        )[...] = values.astype(_string_type()) if text else values
+
+
+def _write_chunk(files: Several, file: Path, chunk: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Write a chunk as the codecs `bytes` and `crc32c` say: little-endian numbers, then their checksum."""
+    import google_crc32c
+
+    with np.errstate(over="ignore"):
+        plain = np.ascontiguousarray(chunk, dtype.newbyteorder("<"))
+    content: Any = plain.reshape(-1).view(np.uint8)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    files.write(file, content, google_crc32c.value(content).to_bytes(4, "little"))
+
+
+def _string_type() -> Any:
+    types: Any = getattr(np, "dtypes", None)
+    return types.StringDType() if hasattr(types, "StringDType") else object
+
+
+def damaged(path: Path, why: object) -> DataError:
+    """Return the error for a store that cannot be read."""
+    return DataError(f"{path} is not a psgld store, or is damaged: {' '.join(str(why).split())[:300]}")
+
+
+def cannot_write(path: Path, error: OSError) -> DataError:
+    """Return the error for a store that cannot be written."""
+    return DataError(f"cannot write {path}: {error.strerror or error}")

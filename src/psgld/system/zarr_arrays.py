@@ -1,0 +1,124 @@
+"""Zarr, imported when it is needed, left without a traceback, and shown nothing but arrays as psgld writes them.
+
+Zarr reads many more kinds of arrays, and some of their filters run code: those of version 2 may be pickles. So the
+metadata of an array are looked at before Zarr sees them, and its data are not touched unless all is as expected.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+from contextlib import suppress
+from typing import Any
+
+from ..errors import DataError
+
+_PATIENCE = 10.0
+"""Seconds that the end of a process waits for Zarr's thread."""
+
+
+def zarr_library(what: str, otherwise: str = "") -> Any:
+    """Return Zarr, or say what needs it, how to get it and what else could be done."""
+    try:
+        import zarr
+    except ImportError:
+        raise DataError(f"{what}: pip install 'psgld[store]'{otherwise}") from None
+    # What is registered last is called first: before Zarr's own end, which its import has registered.
+    atexit.unregister(_end_the_loop)
+    atexit.register(_end_the_loop)
+    return zarr
+
+
+def _end_the_loop() -> None:
+    """Stop the event loop of Zarr's thread, and wait until it has stopped.
+
+    Zarr does so itself when the process ends, but waits a fifth of a second only, then closes the loop, stopped or
+    not: on a busy machine that prints "Cannot close a running event loop".
+    """
+    with suppress(ImportError, AttributeError, RuntimeError):  # another version of Zarr, or nothing to stop
+        from zarr.core import sync
+
+        loop, thread = sync.loop[0], sync.iothread[0]
+        if loop is not None and thread is not None and thread.is_alive():
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(_PATIENCE)
+
+
+_TYPES = ("bool", "uint8", "uint16", "int32", "int64", "float16", "float32", "float64", "string")
+
+_CODECS: tuple[dict[str, Any], ...] = (
+    {"name": "bytes"},
+    {"name": "bytes", "configuration": {"endian": "little"}},
+    {"name": "vlen-utf8"},
+    {"name": "vlen-utf8", "configuration": {}},
+)
+"""What turns the elements of a chunk into bytes; a checksum may follow."""
+
+_CHECKSUMS: tuple[dict[str, Any], ...] = ({"name": "crc32c"}, {"name": "crc32c", "configuration": {}})
+
+_FREE = {"fill_value", "attributes", "dimension_names"}
+"""Parts of the metadata that decide nothing about how data are read."""
+
+
+def plain_array(group: Any, path: str) -> Any:
+    """Return an array of a group, if its metadata are such as psgld writes; no data are read.
+
+    Raises
+    ------
+    KeyError
+        If there is no such array.
+    ValueError
+        If it is another kind of array: of version 2, compressed, filtered, sharded, …
+    """
+    from zarr import Array
+    from zarr.core.sync import sync
+
+    place = group.store_path / path
+    content = sync((place / "zarr.json").get())
+    if content is None:
+        raise KeyError(path)
+    metadata = json.loads(content.to_bytes())
+    if wrong := _unexpected(metadata):
+        raise ValueError(f"{path} is no array that psgld writes: {wrong}")
+    return Array.from_dict(place, metadata)
+
+
+def _unexpected(metadata: Any) -> str | None:
+    """Return what is not as psgld writes it, if anything is."""
+    if not isinstance(metadata, dict):
+        return "its metadata are no object"
+    shape = metadata.get("shape")
+    chunks = _name(metadata.get("chunk_grid"), "regular", "chunk_shape")
+    codecs = metadata.get("codecs")
+    checks = {
+        "zarr_format": metadata.get("zarr_format") == 3,
+        "node_type": metadata.get("node_type") == "array",
+        "shape": _sizes(shape, least=0),
+        "data_type": metadata.get("data_type") in _TYPES,
+        "chunk_grid": _sizes(chunks, least=1) and _sizes(shape, least=0) and len(chunks) == len(shape),  # type: ignore[arg-type]
+        "chunk_key_encoding": _name(metadata.get("chunk_key_encoding"), "default", "separator") == "/",
+        "codecs": isinstance(codecs, list)
+        and codecs[:1] in [[codec] for codec in _CODECS]
+        and codecs[1:] in [[], *([codec] for codec in _CHECKSUMS)],
+        "storage_transformers": metadata.get("storage_transformers", []) == [],
+    }
+    for name, good in checks.items():
+        if not good:
+            return f"{name} is {str(metadata.get(name))[:100]}"
+    more = sorted(set(metadata) - set(checks) - _FREE)
+    return f"{more[0]} is not expected" if more else None
+
+
+def _name(part: Any, name: str, setting: str) -> Any:
+    """Return the setting of a part of the metadata, if it is of that name and has no other settings."""
+    if isinstance(part, dict) and set(part) == {"name", "configuration"} and part["name"] == name:
+        settings = part["configuration"]
+        return settings[setting] if isinstance(settings, dict) and set(settings) == {setting} else None
+    return None
+
+
+def _sizes(numbers: Any, least: int) -> bool:
+    """Tell whether these are sizes of the dimensions of an array."""
+    return isinstance(numbers, list) and all(
+        isinstance(n, int) and not isinstance(n, bool) and least <= n < 2**63 for n in numbers
+    )

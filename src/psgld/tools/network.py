@@ -1,0 +1,212 @@
+"""What messages take between the ranks of a job, measured on the spot.
+
+A step of the ring, in which every rank sends s bytes to the next and receives as many from the one before, takes
+
+    t(s) = latency + s / bandwidth
+
+fitted by relative least squares to steps of several sizes, all ranks at once as in a run. Each link is also timed by
+itself, so that a slow one is seen.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engines import MPI
+from ..engines.distributed import ranks
+from ..errors import ModelError
+from . import forecast as plan
+
+_SIZES = (8, 4096, 65_536, 262_144, 1_048_576, 4_194_304)
+_LONG = 1_048_576
+_SHOWN = 8
+
+
+def measure(rank: int = 50, threads: int = 1, seconds: float = 0.3) -> dict[str, Any]:
+    """Return hosts, links, steps of the ring, sums and the speed of a core, fit for JSON; all ranks call it.
+
+    Parameters
+    ----------
+    rank : K of the model whose speed is measured, on all ranks at once, as ranks of one machine share its memory.
+    threads : threads of a rank, while that is measured.
+    seconds : about how long each step, and each of the two problems of `plan.measured`, is timed.
+    """
+    engine = MPI(threads)
+    if engine.ranks < 2:
+        raise ModelError(
+            "messages are measured between ranks, and there is 1; start several: mpiexec -n 2 psgld doctor --mpi"
+        )
+    names = [record["host"] for record in ranks.everyones({"host": platform.node()})]
+    times = [_step(size, seconds) for size in _SIZES]
+    latency, bandwidth = fit(_SIZES, times)
+    machine = plan.measured(rank, seconds, threads)
+    speed = ranks.total(np.array([machine.entry, machine.coefficient, machine.efficiency])) / engine.ranks
+    return {
+        "ranks": engine.ranks,
+        "hosts": names,
+        "library": library(),
+        "links": _links(),
+        "ring": [{"bytes": s, "seconds": t} for s, t in zip(_SIZES, times, strict=True)],
+        "sum_seconds": _together(lambda: ranks.total(np.zeros(4096)), seconds),
+        "latency": latency,
+        "bandwidth": bandwidth,
+        "rank": rank,
+        "threads": threads,
+        "entry": float(speed[0]),
+        "coefficient": float(speed[1]),
+        "efficiency": float(speed[2]),
+    }
+
+
+def fit(sizes: Sequence[int], times: Sequence[float]) -> tuple[float, float]:
+    """Return the latency and the bandwidth of t = latency + size / bandwidth nearest to the times, relatively.
+
+    Examples
+    --------
+    >>> latency, bandwidth = fit([10, 1000, 100_000], [1e-4 + s / 1e9 for s in (10, 1000, 100_000)])
+    >>> f"{latency:.1e} {bandwidth:.1e}"
+    '1.0e-04 1.0e+09'
+    """
+    s, t = np.array(sizes, float), np.array(times)
+    table = np.stack([1 / t, s / t], axis=1)
+    (latency, slope), *_ = np.linalg.lstsq(table, np.ones(len(t)))
+    # Where long messages go another way than short ones, a line may miss zero.
+    if latency <= 0:
+        latency, slope = float(t.min()), max(float(slope), 1e-18)
+    return float(latency), float(1 / max(slope, 1e-18))
+
+
+def library() -> str:
+    """Return the name and the version of the MPI library."""
+    from mpi4py import MPI as Library
+
+    first = str(Library.Get_library_version()).replace("\0", "").split(",")[0]
+    return " ".join(first.split("MPICH Release")[0].replace("Version:", "").split())
+
+
+def _step(size: int, seconds: float) -> float:
+    """Return the time of a step of the ring, that of the slowest rank."""
+    comm = ranks.world()
+    here, number = comm.Get_rank(), comm.Get_size()
+    out, back = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
+
+    def once() -> None:
+        receive = comm.Irecv(back, (here - 1) % number)
+        ranks.wait([receive, comm.Isend(out, (here + 1) % number)])
+
+    return _together(once, seconds)
+
+
+def _links() -> list[dict[str, Any]]:
+    """Time each link with its two ends alone: there and back, short and long. Links that share no rank go together."""
+    comm = ranks.world()
+    here, number = comm.Get_rank(), comm.Get_size()
+    pairs = [(r, (r + 1) % number) for r in range(number if number > 2 else 1)]
+    found: NDArray[np.float64] = np.zeros((len(pairs), 2))
+    # Links 0, 2, 4, … then 1, 3, 5, …; the last by itself, for it may meet the first.
+    last = len(pairs) - 1
+    turns = [range(0, last, 2), range(1, last, 2), range(last, last + 1)]
+    for turn in turns:
+        for link in turn:
+            if here not in pairs[link]:
+                continue
+            other = sum(pairs[link]) - here
+            for column, (size, calls) in enumerate(((8, 50), (_LONG, 2))):
+                work = _there_and_back(other, size, first=here == pairs[link][0])
+                found[link, column] = _timed(work, calls) / 2
+        ranks.total(np.zeros(1))  # all begin the next turn together
+    found = ranks.total(found) / 2  # both ends have timed it
+    return [
+        {"from": a, "to": b, "latency": float(short), "bandwidth": float(_LONG / max(long - short, 1e-12))}
+        for (a, b), (short, long) in zip(pairs, found, strict=True)
+    ]
+
+
+def _there_and_back(other: int, size: int, first: bool) -> Callable[[], None]:
+    comm, buffer = ranks.world(), np.zeros(size, np.uint8)
+
+    def once() -> None:
+        for sends in (first, not first):
+            ranks.wait([comm.Isend(buffer, other) if sends else comm.Irecv(buffer, other)])
+
+    return once
+
+
+def _together(work: Callable[[], object], seconds: float) -> float:
+    """Return the time of a call that all ranks make, on the slowest of them."""
+    work()
+    once = _timed(work, 1)
+    calls = int(ranks.from_first(np.array([seconds / 5 / max(once, 1e-7)]))[0])
+    times = np.zeros(ranks.world().Get_size())
+    times[ranks.world().Get_rank()] = _timed(work, max(1, min(1000, calls)))
+    return float(ranks.total(times).max())
+
+
+def _timed(work: Callable[[], object], calls: int) -> float:
+    """Return the time of a call: the least of several rounds."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(calls):
+            work()
+        times.append((time.perf_counter() - start) / calls)
+    return min(times)
+
+
+def text(report: dict[str, Any]) -> str:
+    """Return what `measure` found in a form to read."""
+    hosts, links = report["hosts"], report["links"]
+    lines = [
+        ("ranks", f"{report['ranks']} on {len(set(hosts))} host(s), {report['library']}"),
+        ("ring step", "all ranks at once"),
+        *(
+            (
+                "",
+                f"{_bytes(step['bytes']):>8} {step['seconds'] * 1e6:>10,.1f} µs"
+                f"{step['bytes'] * 8e-9 / step['seconds']:>10.3g} Gb/s",
+            )
+            for step in report["ring"]
+        ),
+        ("sum", f"{report['sum_seconds'] * 1e6:,.1f} µs for 32 kB over all ranks"),
+        (
+            "links",
+            "one by one" if len(links) <= _SHOWN else f"one by one; the {_SHOWN} slowest of {len(links)}",
+        ),
+    ]
+    slowest = sorted(sorted(links, key=lambda k: k["bandwidth"])[:_SHOWN], key=lambda k: k["from"])
+    lines += [
+        (
+            "",
+            f"{k['from']} {hosts[k['from']]} – {k['to']} {hosts[k['to']]}: "
+            f"{k['latency'] * 1e6:,.1f} µs, {k['bandwidth'] * 8e-9:.3g} Gb/s",
+        )
+        for k in slowest
+    ]
+    lines += [
+        (
+            "speed",
+            f"K = {report['rank']}, {report['threads']} thread(s), all ranks at once: {_speed(report)}",
+        ),
+        ("plan", f"psgld plan … {options(report)}"),
+    ]
+    return "\n".join(f"{name:<12}{value}".rstrip() for name, value in lines)
+
+
+def options(report: dict[str, Any]) -> str:
+    """Return what to tell `psgld plan`."""
+    return f"--latency {report['latency'] * 1e6:.4g} --bandwidth {report['bandwidth'] * 8e-9:.4g}"
+
+
+def _speed(report: dict[str, Any]) -> str:
+    stride = plan.Size(1, 1, 1, report["rank"]).stride
+    return f"{report['entry'] * stride * 1e9:.3g} ns an entry, {report['coefficient'] * 1e9:.3g} ns a coefficient"
+
+
+def _bytes(n: int) -> str:
+    return f"{n} B" if n < 1024 else f"{n // 1024} kB" if n < 2**20 else f"{n // 2**20} MB"
