@@ -19,7 +19,7 @@ import numpy as np
 
 import psgld
 from psgld.dynamics.probes import Probes
-from psgld.engines.distributed.hopping import hop
+from psgld.engines import Stretch
 
 from . import problems
 from .harness import Row, Settings
@@ -74,7 +74,7 @@ def _chains(data: psgld.Observations, sampler: Any, engine: psgld.MPI, number: i
 def _advance(chain: Any, n: int) -> None:
     """Run n iterations in the loop itself: no hyperparameters, no metric."""
     parts, scales = chain.setup.schedule.parts(chain.iteration + 1, n, chain.setup.grid.part_sizes, chain.key)
-    chain.factors.advance(chain.iteration + 1, parts, np.full(n, 1e-9), scales)
+    chain.factors.advance(Stretch(chain.iteration + 1, parts, np.full(n, 1e-9), scales))
     chain.iteration += n
 
 
@@ -85,7 +85,9 @@ def _ring(chains: list[Any]) -> None:
 def _hops(chains: list[Any]) -> None:
     stay = chains[0].setup.stay
     for _ in range(_ROUND // stay):
-        hop([chain.factors for chain in chains], [chain.next_part() for chain in chains])
+        chains[0].setup.engine.hop(
+            [chain.factors for chain in chains], [chain.next_part() for chain in chains]
+        )
         for chain in chains:
             _advance(chain, stay)
 
@@ -115,7 +117,11 @@ def _measure(folder: Path, rounds: int) -> None:
             move(chains)
             engine.any(False)  # all are done
             seconds = time.perf_counter() - start
-            sent = sum(ranks.everyones_number(sum(c.factors.sent[counted] for c in chains) - before))
+            sent = sum(
+                ranks.everyones_number(
+                    engine.communicator, sum(c.factors.sent[counted] for c in chains) - before
+                )
+            )
             if turn:
                 found[name]["seconds"] = min(found[name]["seconds"], seconds / _ROUND / len(chains))
             found[name]["bytes"] = sent / _ROUND / len(chains)

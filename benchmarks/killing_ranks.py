@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import psgld
-from psgld.engines.distributed.ranks import launched
+from psgld.engines.distributed.mpi import launched
 
 from . import killing
 from .launch import environment, mpiexec, ranks_of

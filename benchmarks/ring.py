@@ -18,6 +18,7 @@ import numpy as np
 
 import psgld
 from psgld.dynamics.probes import Probes
+from psgld.engines import Stretch
 
 from . import problems
 from .harness import Row, Settings
@@ -86,7 +87,7 @@ def _iteration(chain: Any, cycles: int) -> float:
     n = cycles * _BLOCKS
     parts, scales = chain.setup.schedule.parts(chain.iteration + 1, n, chain.setup.grid.part_sizes, 0)
     start = time.perf_counter()
-    chain.factors.advance(chain.iteration + 1, parts, np.full(n, 1e-9), scales)
+    chain.factors.advance(Stretch(chain.iteration + 1, parts, np.full(n, 1e-9), scales))
     seconds = time.perf_counter() - start
     chain.iteration += n
     return seconds / n
@@ -100,9 +101,9 @@ def _patient_barrier(comm: Any) -> None:
 
 
 def _measure(folder: Path, rounds: int) -> None:
-    from psgld.engines.distributed import ranks
+    from mpi4py import MPI
 
-    comm, engine = ranks.world(), psgld.MPI(1)
+    comm, engine = MPI.COMM_WORLD, psgld.MPI(1)
     with np.load(folder / "problem.npz") as file:
         rows, cols, values = (file[name] for name in ("rows", "cols", "values"))
     shape = tuple(int(n) for n in np.load(folder / "shape.npy"))
@@ -132,8 +133,6 @@ def _measure(folder: Path, rounds: int) -> None:
         _iteration(kinds["ring"], 1)
         times[name]["bytes"] = (kinds["ring"].factors.sent["ring"] - sent) / _BLOCKS
     if engine.rank == 0:
-        from mpi4py import MPI
-
         times["library"] = MPI.Get_library_version().split(",")[0].split("\n")[0].strip()
         print(json.dumps(times))
 

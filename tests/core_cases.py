@@ -192,8 +192,8 @@ def add_sums() -> Case:
         made.clear_sums()
         made.add_sums(POOL, *a.values())
 
-    given = {"kind": 1, "part": 1, "first": 0, "last": 2}
-    return Case(call, given, {"kind": 3, "part": 2, "first": 3, "last": 3})
+    given = {"kind": "score", "part": 1, "first": 0, "last": 2}
+    return Case(call, given, {"part": 2, "first": 3, "last": 3})
 
 
 PLACES = 32  # of two strips of at most 16 rows
@@ -364,7 +364,7 @@ def cases(folder: Path) -> dict[str, Case]:
             {"parts": 2, "marks": 4, **places},
             sized=("steps", "scales", "draws", "rows", "columns", "v", "W", "H"),
         ),
-        "Chain32.accumulate": of_chain("accumulate", {"pool": POOL, "kind": 1, "part": -1}, {"kind": 3}),
+        "Chain32.accumulate": of_chain("accumulate", {"pool": POOL, "kind": "score", "part": -1}, {}),
         "Chain32.add_sums": add_sums(),
         "Chain32.strip_sums": of_chain("strip_sums", {"which": 0, "strips": int64(0, 1)}, {"which": 2, "strips": 2}),
         "Chain32.strip_grams": of_chain("strip_grams", {"which": 1, "strips": int64(1, 0)}, {"which": 2, "strips": 2}),

@@ -16,9 +16,9 @@ from chain_cases import counts
 import psgld
 from psgld import DSGLD, PSGLD, FactorModel, Observations
 from psgld.dynamics.probes import Probes
+from psgld.engines import H, Stretch, W
 from psgld.engines.distributed import ranks
-from psgld.engines.threads import H, W
-from psgld.samplers import langevin
+from psgld.samplers.langevin import upkeep
 from psgld.storage import layout
 from psgld.storage import zarr_store as store
 
@@ -27,7 +27,7 @@ BLOCKS = 4
 
 def soon():
     """Have momentum set in after one cycle instead of thirty."""
-    return mock.patch.object(langevin, "_EARLY_CYCLES", 1)
+    return mock.patch.object(upkeep, "EARLY_CYCLES", 1)
 
 
 def coo(V, absent="unobserved"):
@@ -165,7 +165,7 @@ def count_bytes(out):
         sent = []
         for _ in range(17):
             before = chain.factors.sent["ring"]
-            chain.factors.advance(chain.iteration + 1, *_iteration(chain.setup, chain.iteration))
+            chain.factors.advance(_iteration(chain.setup, chain.iteration))
             chain.iteration += 1
             sent.append(chain.factors.sent["ring"] - before)
         strips = chain.setup.grid.core.inner_strips()[:, 1]
@@ -180,11 +180,11 @@ def count_hops(out):
     sent, parts = [], [chain.next_part()]
     for _ in range(18):
         before = chain.factors.sent["hops"]
-        chain.factors.advance(chain.iteration + 1, *_iteration(chain.setup, chain.iteration, chain.key))
+        chain.factors.advance(_iteration(chain.setup, chain.iteration, chain.key))
         chain.iteration += 1
         sent.append(chain.factors.sent["hops"] - before)
         parts.append(chain.next_part())
-    sent = [sum(ranks.everyones_number(int(n))) for n in sent]
+    sent = [sum(ranks.everyones_number(engine.communicator, int(n))) for n in sent]
     size = sum(chain.factors.core.array(which, "x").nbytes for which in (W, H))
     if engine.rank == 0:
         np.savez(f"{out}/hops.npz", sent=sent, parts=parts, size=size)
@@ -192,7 +192,7 @@ def count_hops(out):
 
 def _iteration(setup, done, key=0):
     parts, scales = setup.schedule.parts(done + 1, 1, setup.grid.part_sizes, key)
-    return parts, np.full(1, 1e-9), scales
+    return Stretch(done + 1, parts, np.full(1, 1e-9), scales)
 
 
 def states(out, cases):

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "bind/arrays.hpp"
+#include "bind/names.hpp"
 #include "common/checks.hpp"
 #include "common/pages.hpp"
 #include "langevin/chain.hpp"
@@ -217,11 +218,8 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
           },
           nb::keep_alive<1, 2>())
       .def_prop_rw(
-          "metric", [](const C& c) { return static_cast<int>(c.metric); },
-          [](C& c, int metric) {
-            require_between(metric, 0, static_cast<int>(Metric::real_valued), "the metric");
-            c.metric = static_cast<Metric>(metric);
-          })
+          "metric", [](const C& c) { return std::string(kMetricNames[static_cast<int>(c.metric)]); },
+          [](C& c, const std::string& name) { c.metric = metric_named(name); })
       .def_prop_rw(
           "mirror", [](const C& c) { return c.mirror; }, [](C& c, bool x) { c.mirror = x; })
       .def_prop_rw(
@@ -309,21 +307,21 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              return nb::make_tuple(sums, kernel);
            })
       .def("accumulate",
-           [](C& c, Pool& pool, int pass, int part) {
-             require_between(pass, 1, 2, "what is added up");
+           [](C& c, Pool& pool, const std::string& name, int part) {
+             const Pass pass = sum_named(name);
              require_between(part, -1, c.grid.parts - 1, "the part");
              nb::gil_scoped_release release;
-             c.accumulate(pool, static_cast<Pass>(pass), part);
+             c.accumulate(pool, pass, part);
            })
       .def("clear_sums", &C::clear_sums)
       .def("add_sums",
-           [](C& c, Pool& pool, int pass, int part, int first, int last) {
-             require_between(pass, 1, 2, "what is added up");
+           [](C& c, Pool& pool, const std::string& name, int part, int first, int last) {
+             const Pass pass = sum_named(name);
              require_between(part, 0, c.grid.parts - 1, "the part");
              require(0 <= first && first <= last && last <= c.grid.strips, "no such strips");
              require(c.outer.sum.data() != nullptr, "clear the sums first");
              nb::gil_scoped_release release;
-             c.add_sums(pool, static_cast<Pass>(pass), part, {first, last});
+             c.add_sums(pool, pass, part, {first, last});
            })
       .def("strip_squares",
            [](C& c) {

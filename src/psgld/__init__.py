@@ -15,7 +15,7 @@ from .data.shards import Shards, shard
 from .dynamics.metrics import Identity, NonNegative, RealValued
 from .dynamics.schedule import Cyclic, Proportional, Reshuffled
 from .dynamics.step_size import Constant, Cyclical, Decay, Power
-from .engines import MPI, Threads
+from .engines import MPI, Reference, Threads
 from .errors import DataError, ModelError, PsgldError, PsgldWarning, SamplingError
 from .models import (
     CompoundPoisson,
@@ -88,6 +88,7 @@ __all__ = [
     "PsgldWarning",
     "RealValued",
     "Recommendations",
+    "Reference",
     "Reshuffled",
     "SamplingError",
     "Shards",

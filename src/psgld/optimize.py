@@ -10,8 +10,7 @@ import numpy as np
 
 from .data.observations import observations
 from .dynamics.probes import Probes
-from .engines import Threads
-from .engines.threads import H, W
+from .engines import Engine, H, Threads, W
 from .errors import SamplingError
 from .models import FactorModel
 from .posterior.estimate import Estimate
@@ -34,7 +33,7 @@ def optimize(
     rank: int | None = None,
     sampler: DSGD | None = None,
     priors: bool = True,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
     max_passes: int = 1000,
     tolerance: float = 1e-6,
     seed: Seed = 0,
@@ -86,9 +85,9 @@ def optimize(
         raise SamplingError(f"sampler must be DSGD(…), got {sampler!r}; psgld.sample takes the others")
     engine = Threads() if engine is None else engine
     check_kinds(engine, progress)
-    if not isinstance(engine, Threads):
+    if engine.distributed:
         raise SamplingError(
-            f"optimize runs on Threads(…), got {engine!r}; psgld.sample(sampler='dsgd') runs on MPI()"
+            f"optimize runs in one process, on Threads(…), got {engine!r}; psgld.sample(sampler='dsgd') runs on MPI()"
         )
     check_count("max_passes", max_passes, least=1)
     if not 0 <= tolerance < np.inf:

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from .data.observations import observations
 from .dynamics.probes import Probes
-from .engines import MPI, Engine, Threads
+from .engines import Engine, Threads
 from .errors import SamplingError, warn
 from .models import FactorModel
 from .posterior.posterior import Posterior
 from .posterior.warm_start import start_at, updates_by
-from .runs.agreement import alike, for_ranks, own_strips, together
+from .runs.agreement import alike, for_ranks, together
 from .runs.chains import Work, run_all
 from .runs.draws import Draws
 from .runs.inputs import (
@@ -132,7 +132,7 @@ def sample(
         model = start.model
     check_model(model, rank, "sample")
     chosen = as_sampler(sampler)
-    data = own_strips(observations(V), engine)
+    data = engine.own_share(observations(V))
     model = chosen_model(model, rank, data)
     data = ready(data, model, chosen.dtype)
     with ownership(store, engine):
@@ -144,12 +144,11 @@ def sample(
         room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
         pairs = None if track is None else tracked_pairs(data, track)
 
-        place: Any = engine  # one that this sampler runs on: `for_ranks` has seen to it
-        setup = sampler.prepare(data, model, place, plan.tune)
+        setup = sampler.prepare(data, model, engine, plan.tune)
         keys = chain_keys(seed, chains)
         if store is not None and seed is None and resume and Path(store).exists():
             keys = keys_in(store)
-        if isinstance(engine, MPI):
+        if engine.distributed:
             keys = alike(engine, setup, plan, keys, pairs, seed is None)
         probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
         precision = None if store_dtype == sampler.dtype else store_dtype

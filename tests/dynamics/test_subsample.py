@@ -17,7 +17,7 @@ import psgld
 from psgld import FactorModel, Observations, Threads
 from psgld.dynamics.probes import Probes
 from psgld.dynamics.subsample import Subsample
-from psgld.engines.threads import H, W
+from psgld.engines import H, Stretch, W
 
 ROWS, COLS, BASE = 9, 4, 64.0
 PRIOR = psgld.Exponential(1.0)
@@ -42,8 +42,8 @@ def times_drawn(data, size, iterations, wide, **more):
         chain.factors.set_factor(many, np.ones((ROWS, 1)))
         parts, _ = setup.schedule.parts(t, 1, setup.grid.part_sizes, chain.key)
         draws = setup.subsample.draws(t, parts, chain.key)
-        chain.factors.core.mirror = False
-        chain.factors.advance(t, parts, np.ones(1), np.ones(1), draws)
+        chain.factors.set_dynamics(chain.key, "identity", mirror=False, temperature=0.0)
+        chain.factors.advance(Stretch(t, parts, np.ones(1), np.ones(1), draws))
         digits = np.rint(chain.factors.factor(many)[:, 0] - 1)
         n = np.zeros((ROWS, COLS))
         for j in range(COLS):

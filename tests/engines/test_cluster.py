@@ -180,9 +180,9 @@ def test_what_is_missing_is_told(monkeypatch):
 
 
 def test_patience_is_checked(monkeypatch):
-    from psgld.engines.distributed import ranks
+    from psgld.engines import communicator
 
     for bad in ("0", "-1", "soon", "nan"):
         monkeypatch.setenv("PSGLD_PATIENCE", bad)
         with pytest.raises(psgld.ModelError, match=f"PSGLD_PATIENCE must be a positive .* got '{bad}'"):
-            ranks._longest.__wrapped__()
+            communicator._longest.__wrapped__()

@@ -118,7 +118,7 @@ def test_blocks_in_a_file_are_checked_when_it_is_opened(tmp_path):
 def test_numbers_that_are_none():
     for part in (-2, 2):
         with pytest.raises(ValueError, match="the part must be from -1 to 1"):
-            chain().accumulate(POOL, 1, part)
+            chain().accumulate(POOL, "score", part)
     for components in (0, 1025):
         with pytest.raises(ValueError, match="components must be from 1 to 1024"):
             _core.Gibbs32(counts("").call(**counts("").given), components)

@@ -16,10 +16,9 @@ import pytest
 from psgld import Cyclic, Proportional, Reshuffled, Tweedie, _core
 from psgld.data.observations import Observations
 from psgld.data.partition import Strips
-from psgld.engines import Threads
+from psgld.engines import H, Stretch, Threads, W
+from psgld.engines.core_grid import CoreGrid
 from psgld.engines.reference import update as reference
-from psgld.engines.threads import SCORE, WEIGHT, Grid, H, W
-from psgld.samplers.langevin import family_of
 
 FAMILIES = (1.0, 2.0, 0.0, -1.0, 0.5, 0.3, -0.5)
 METRICS = ("identity", "non-negative", "real-valued")
@@ -52,7 +51,7 @@ class Problem:
         self.x = [self._factor(n, rng) for n in (rows, cols)]
         engine = Threads(2)
         self.grid = engine.grid(self.data, *self.strips, 0.0, self.dtype)
-        self.chain = engine.chain(self.grid, rank, family_of(Tweedie(beta)), beta, FLOOR)
+        self.chain = engine.factors(self.grid, Tweedie(beta), rank, FLOOR)
         self._set_up(rng)
 
     def _round(self, x):
@@ -85,15 +84,16 @@ class Problem:
         return self._round(rng.gamma(4.0, 0.3, (n, self.rank)) / np.sqrt(self.rank))
 
     def _set_up(self, rng):
-        core, K = self.chain.core, self.rank
+        chain, K = self.chain, self.rank
         nonnegative = self.beta != 2.0 or self.metric == "non-negative"
-        core.key, core.metric, core.mirror = KEY, METRICS.index(self.metric), nonnegative
-        core.temperature, core.phi, core.momentum = self.temperature, self.phi, self.momentum
+        chain.set_dynamics(KEY, self.metric, nonnegative, self.temperature)
+        chain.set_phi(self.phi)
+        chain.set_momentum(self.momentum)
         self.rules = []
         for which in (W, H):
             self.chain.set_factor(which, self.x[which])
         if self.metric == "non-negative":
-            self.chain.accumulate(WEIGHT)
+            chain.accumulate("weight")
             sums = reference.gradients(self.V, *self.x, self.beta, FLOOR, reference.weight)
         for which in (W, H):
             rate, linear, quadratic = rng.uniform(0.5, 2.0, (3, K))
@@ -102,15 +102,15 @@ class Problem:
             linear = -linear if nonnegative else linear - 1.0
             move = np.ones(K)
             move[K // 2] = 0.0 if K > 1 and which == H else 1.0
-            core.set_prior(which, inverse, linear, quadratic)
-            core.set_move(which, move)
+            chain.set_prior(which, inverse, linear, quadratic)
+            chain.set_move(which, move)
             b = np.ones((self.V.shape[which], K))
             if self.metric == "non-negative":
-                self.chain.set_bound(which, rate)
+                chain.set_bound(which, rate)
                 b = sums[which] / self.phi + rate
             elif self.metric == "real-valued":
                 curvature = rng.uniform(0.2, 1.0, K)
-                core.set_curvature(which, curvature, rate)
+                chain.set_curvature(which, curvature, rate)
                 b = np.outer((~np.isnan(self.V)).sum(axis=1 - which), curvature) + rate
             prior = inverse, linear, quadratic
             rest = self.metric, b, move, nonnegative, self.temperature, KEY, self.momentum, np.zeros_like(b)
@@ -140,7 +140,7 @@ class Problem:
                 self.V, *expected, *self.strips, int(parts[q]), t0 + q, steps[q],
                 scales[q] / self.phi, (self.beta, FLOOR), self.rules,
             )  # fmt: skip
-        self.chain.advance(t0, parts, steps, scales)
+        self.chain.advance(Stretch(t0, parts, steps, scales))
         for which in (W, H):
             assert np.abs(expected[which] - self.x[which]).max() > 1e-3  # something happened
             np.testing.assert_allclose(self.chain.factor(which), expected[which], **tolerance)
@@ -212,10 +212,10 @@ def test_rows_that_lie_close(rank, metric, dtype, monkeypatch):
     """Where rows have few entries a block they take less memory, and the chain is the same but for rounding."""
     found = []
     for thin in (True, False):
-        monkeypatch.setattr(Grid, "thin", thin)
+        monkeypatch.setattr(CoreGrid, "thin", thin)
         problem = Problem((50, 37, 3), rank, 2.0, "sparse", metric, dtype, momentum=0.5)
         parts, steps, scales = np.array([0, 1, 2, 0], np.int32), np.full(4, problem.step), np.full(4, 3.0)
-        problem.chain.advance(0, parts, steps, scales)
+        problem.chain.advance(Stretch(0, parts, steps, scales))
         found.append([problem.chain.factor(which) for which in (W, H)])
         fours = -(-rank // 4) * 4
         stride = fours if thin else -(-rank // 16) * 16
@@ -263,7 +263,7 @@ def test_inverse_term(metric, dtype):
         problem.x[which] = problem._round(problem.x[which] + 1.0)
         problem.chain.set_factor(which, problem.x[which])
         rule = problem.rules[which] = replace(problem.rules[which], inverse=1.5)
-        problem.chain.core.set_prior(which, 1.5, rule.linear, rule.quadratic)
+        problem.chain.set_prior(which, 1.5, rule.linear, rule.quadratic)
     problem.check(rtol=1e-4 if dtype == "float32" else 1e-6, atol=5e-6)
 
 
@@ -280,7 +280,7 @@ def test_rows_of_a_full_precision(case, dtype, metric, form, monkeypatch):
         A = problem._round(rng.normal(0.0, 0.5, (problem.rank, problem.rank)))
         coupling = A + A.T - 2 * np.diag(np.diag(A))
         rule = problem.rules[which]
-        problem.chain.core.set_coupling(which, coupling)
+        problem.chain.set_prior(which, rule.inverse, rule.linear, rule.quadratic, coupling)
         problem.rules[which] = replace(rule, quadratic=np.diag(rule.quadratic) + coupling)
     exact, rounded = {"rtol": 1e-10, "atol": 1e-12}, {"rtol": 1e-4, "atol": 2e-5}
     problem.check(**(exact if dtype == "float64" else rounded))
@@ -312,11 +312,13 @@ def test_wide_indices():
     v = rng.poisson(3.0, 3000) + 1.0
     data = Observations.from_coo(i, j, v, (n, n), absent="unobserved", duplicates="last")
     whole = Strips(rng.permutation(n), np.array([0, n]))
-    chain = Threads(1).chain(Threads(1).grid(data, whole, whole, 0.0, np.dtype(np.float64)), 3, 0, 1.0, FLOOR)
+    chain = Threads(1).factors(
+        Threads(1).grid(data, whole, whole, 0.0, np.dtype(np.float64)), Tweedie(1.0), 3, FLOOR
+    )
     x = rng.gamma(2.0, size=(2, n, 3))
     for which in (W, H):
         chain.set_factor(which, x[which])
-    chain.accumulate(SCORE)
+    chain.accumulate("score")
     indptr, cols, values = data.csr
     rows = np.repeat(np.arange(n), np.diff(indptr))
     e = values / np.sum(x[W][rows] * x[H][cols], axis=1) - 1.0
@@ -336,7 +338,7 @@ FORMS = [(beta, form) for beta in FAMILIES for form in ("dense", "sparse")] + [(
 @pytest.mark.parametrize(("beta", "form"), FORMS)
 def test_accumulated_sums(beta, form, shape):
     problem = Problem(shape, 5, beta, form)
-    passes = ((SCORE, reference.score), (WEIGHT, reference.weight))
+    passes = (("score", reference.score), ("weight", reference.weight))
     for (kind, e), part in itertools.product(passes, range(-1, problem.blocks)):
         V = problem.V if part < 0 else problem.cells(part)
         expected = reference.gradients(V, *problem.x, beta, FLOOR, e)
@@ -361,7 +363,7 @@ def test_gradient_is_unbiased(beta, form, shape, schedule):
     for part in np.flatnonzero(probability):
         scale = np.unique(scales[parts == part])
         assert len(scale) == 1
-        problem.chain.accumulate(SCORE, int(part))
+        problem.chain.accumulate("score", int(part))
         for which in (W, H):
             average[which] += probability[part] * scale[0] * problem.chain.accumulated(which)
     full = reference.gradients(problem.V, *problem.x, beta, FLOOR)
@@ -376,10 +378,10 @@ def test_squared_residuals(form, shape, dtype):
     problem = Problem(shape, 5, 2.0, form, dtype=dtype)
     expected = np.nansum((problem.V - problem.x[W] @ problem.x[H].T) ** 2)
     rtol = 1e-11 if dtype == "float64" else 1e-5
-    problem.chain.accumulate(SCORE)
+    problem.chain.accumulate("score")
     assert problem.chain.squared_residuals() == pytest.approx(expected, rel=rtol)
     # A Langevin pass finds those of the old values.
-    problem.chain.advance(1, np.zeros(1, np.int32), np.full(1, 1e-3), np.ones(1))
+    problem.chain.advance(Stretch(1, np.zeros(1, np.int32), np.full(1, 1e-3), np.ones(1)))
     assert problem.chain.squared_residuals() == pytest.approx(expected, rel=rtol)
 
 
@@ -387,9 +389,9 @@ def test_squared_residuals(form, shape, dtype):
 def test_weights_leave_the_residuals_alone(form):
     """A pass that adds up weights sees no residuals; those of the last visit stay."""
     problem = Problem((37, 23, 3), 5, 2.0, form)
-    problem.chain.accumulate(SCORE)
+    problem.chain.accumulate("score")
     before = problem.chain.squared_residuals()
-    problem.chain.accumulate(WEIGHT)
+    problem.chain.accumulate("weight")
     assert problem.chain.squared_residuals() == before > 0
 
 
@@ -405,8 +407,8 @@ def test_shift(form, dtype):
         i, j = np.indices(V.shape).reshape(2, -1)
         data = Observations.from_coo(i, j, V.ravel(), absent="unobserved")
     strips = uneven(9, 2, rng), uneven(7, 2, rng)
-    chain = Threads(1).chain(Threads(1).grid(data, *strips, shift, np.dtype(dtype)), 2, 1, 2.0, FLOOR)
-    chain.accumulate(SCORE)  # the factors are zeros
+    chain = Threads(1).factors(Threads(1).grid(data, *strips, shift, np.dtype(dtype)), Tweedie(2.0), 2, FLOOR)
+    chain.accumulate("score")  # the factors are zeros
     assert chain.squared_residuals() == pytest.approx(np.sum((V - shift) ** 2), rel=1e-6)
 
 
@@ -427,10 +429,10 @@ def test_sums_of_a_factor(rank, shape, form, dtype):
 def test_sums_that_an_iteration_leaves_behind(shape):
     """Taken strip by strip in the iteration, or (large strips) when asked for: those of the factors as they are."""
     chain = Problem(shape, 20, 1.0).chain
-    chain.core.save()
+    chain.save()
     before = chain.sums()
     for n in (1, 3):
-        chain.advance(1, np.arange(n, dtype=np.int32) % shape[2], np.full(n, 0.01), np.ones(n))
+        chain.advance(Stretch(1, np.arange(n, dtype=np.int32) % shape[2], np.full(n, 0.01), np.ones(n)))
         after = chain.sums()
         assert not np.array_equal(after, before)
         chain.set_factor(W, chain.factor(W))  # now they are taken anew
@@ -450,10 +452,10 @@ def test_factors_there_and_back(shape, dtype):
     for which in (W, H):
         np.testing.assert_array_equal(chain.factor(which), problem.x[which].astype(dtype))
         np.testing.assert_array_equal(chain.factor(which, width=5), problem.x[which][:, :5].astype(dtype))
-    chain.core.save()
-    chain.advance(1, np.zeros(1, np.int32), np.full(1, 0.01), np.ones(1))
+    chain.save()
+    chain.advance(Stretch(1, np.zeros(1, np.int32), np.full(1, 0.01), np.ones(1)))
     assert not np.array_equal(chain.factor(W), problem.x[W])
-    chain.core.restore()
+    chain.restore()
     for which in (W, H):
         np.testing.assert_array_equal(chain.factor(which), problem.x[which].astype(dtype))
 
@@ -492,16 +494,20 @@ def test_exact_messages_of_the_core():
     problem = Problem((5, 4, 2), 3, 1.0)
     chain, one = problem.chain, np.ones(1)
     with pytest.raises(IndexError, match="part 2 is out of range: there are 2"):
-        chain.advance(1, np.array([2], np.int32), one, one)
+        chain.advance(Stretch(1, np.array([2], np.int32), one, one))
     with pytest.raises(ValueError, match="one step and one scale"):
-        chain.advance(1, np.array([0], np.int32), np.ones(2), one)
+        chain.advance(Stretch(1, np.array([0], np.int32), np.ones(2), one))
     with pytest.raises(ValueError, match="wrong shape"):
         chain.set_factor(W, np.ones((4, 3)))
     with pytest.raises(ValueError, match="expected one value a component"):
-        chain.core.set_move(W, np.ones(4))
-    chain.core.metric = 1
+        chain.set_move(W, np.ones(4))
+    with pytest.raises(ValueError, match='there is no metric "euclidean"'):
+        chain.set_dynamics(KEY, "euclidean", True, 1.0)
+    with pytest.raises(ValueError, match='there is no sum "langevin"'):
+        chain.accumulate("langevin")
+    chain.set_dynamics(KEY, "non-negative", True, 1.0)
     with pytest.raises(ValueError, match="the non-negative metric needs its bound"):
-        chain.advance(1, np.array([0], np.int32), one, one)
+        chain.advance(Stretch(1, np.array([0], np.int32), one, one))
 
 
 # -- instruction sets ----------------------------------------------------------------------------------------

@@ -307,10 +307,10 @@ def test_alone_it_is_one_rank(tmp_path):
 
 
 def test_without_mpi4py_the_remedy_is_told(monkeypatch):
-    from psgld.engines.distributed import ranks
+    from psgld.engines.distributed import mpi
 
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    ranks.world.cache_clear()
+    mpi.world.cache_clear()
     with pytest.raises(psgld.ModelError, match=r"pip install 'psgld\[mpi\]'"):
         psgld.sample(np.ones((5, 5)), rank=1, engine=psgld.MPI())
 

@@ -17,7 +17,7 @@ from chain_cases import (
 import psgld
 from psgld import PSGLD, FactorModel, Observations, Threads
 from psgld.dynamics.probes import Probes
-from psgld.engines.threads import SCORE, H, W
+from psgld.engines import H, W
 from psgld.models import hyperparameters as hyperparameters
 
 
@@ -102,10 +102,10 @@ def test_sums_do_not_depend_on_the_threads():
     found = []
     for threads in (1, 2, 7):
         setup = sampler.prepare(data, model, Threads(threads), tune=0)
-        blocks = setup.chain(3, Probes.of(data, 100)).factors
+        factors = setup.chain(3, Probes.of(data, 100)).factors
         for _ in range(20):  # again and again, for threads to meet in different ways
-            blocks.accumulate(SCORE)
-            found.append(np.concatenate([blocks.accumulated(which) for which in (W, H)]))
+            factors.accumulate("score")
+            found.append(np.concatenate([factors.accumulated(which) for which in (W, H)]))
     for sums in found[1:]:
         np.testing.assert_array_equal(sums, found[0])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import psgld
-from psgld.engines import ThreadedChain
+from psgld.engines.threads import ThreadedFactors
 from psgld.runs.loop import Passing, Plan, run
 from psgld.runs.recorder import Recorder
 
@@ -72,7 +72,7 @@ def test_memory_of_draws_is_made_ready_once(ahead, monkeypatch):
     """A few draws ahead, in order and without overlap, whatever is asked for; not behind the last."""
     monkeypatch.setattr("psgld.runs.recorder._AHEAD", ahead)
     asked = {30: [], 20: []}
-    monkeypatch.setattr(ThreadedChain, "reserve", lambda self, room: asked[room.shape[1]].append(room))
+    monkeypatch.setattr(ThreadedFactors, "reserve", lambda self, room: asked[room.shape[1]].append(room))
     post = psgld.sample(V, FIXED, tune=0, draws=100, thin=2, chains=1, sampler=psgld.PSGLD(5))
     for all_draws, rooms in ((post.draws.W[0], asked[30]), (post.draws.H[0], asked[20])):
         first, size = all_draws.ctypes.data, all_draws[0].nbytes

@@ -5,7 +5,7 @@ import pytest
 
 import psgld
 from psgld.dynamics.probes import Probes
-from psgld.engines.threads import H, Threads, W
+from psgld.engines import H, Threads, W
 
 
 def conjugate(V, other, precision, phi):
@@ -31,7 +31,7 @@ def test_gaussian_with_one_factor_held_fixed(metric, blocks):
     data = psgld.Observations.from_dense(V)
     chain = sampler.prepare(data, model, Threads(1), tune=0).chain(7, Probes.of(data, 0))
     chain.factors.set_factor(H, h)
-    chain.factors.core.set_move(H, np.zeros(rank))
+    chain.factors.set_move(H, np.zeros(rank))
     chain._refresh_metric()
 
     chain.advance(2000)

@@ -12,8 +12,8 @@ import psgld
 from psgld import _core
 from psgld.data.observations import Observations
 from psgld.dynamics.probes import Probes
+from psgld.engines import H, W
 from psgld.engines.reference import update as reference
-from psgld.engines.threads import H, W
 from psgld.errors import ModelError, SamplingError
 from psgld.models import FactorModel, FactorStats, Hyper, Moments, RowNormal
 from psgld.models import hyperparameters as hyperparameters

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import psgld
-from psgld.engines import ThreadedChain
+from psgld.engines.threads import ThreadedFactors
 
 V = np.random.default_rng(2).poisson(6.0, (60, 50)).astype(float)
 
@@ -41,7 +41,7 @@ def test_gaussian_with_a_wild_step():
 
 
 def test_a_chain_that_no_step_can_save_says_so(monkeypatch):
-    monkeypatch.setattr("psgld.samplers.langevin._RUNAWAY", 1e-9)
+    monkeypatch.setattr("psgld.samplers.langevin.guard._DIVERGED", 1e-9)
     with pytest.raises(psgld.SamplingError, match="still diverges after halving the step size"):
         psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=5, tune=100, progress=False)
 
@@ -63,13 +63,13 @@ def chain_of(sampler):
 def test_a_chain_would_not_go_back_far(metric, step, monkeypatch):
     """It loses eight cycles, or a fourth of those behind it, wherever it runs away."""
     chain = chain_of(psgld.PSGLD(2, step, metric))
-    cycles, save = [], ThreadedChain.save
+    cycles, save = [], ThreadedFactors.save
 
     def note(self):
         cycles.append(chain.iteration // 2)
         save(self)
 
-    monkeypatch.setattr(ThreadedChain, "save", note)
+    monkeypatch.setattr(ThreadedFactors, "save", note)
     chain.advance(2 * 2000)
     late = np.array([c for c in cycles if c >= 30] + [2000])
     assert late[0] == 30

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 import psgld
 from psgld import FactorModel, Observations, Threads
 from psgld.dynamics.probes import Probes
-from psgld.engines.threads import H, W
+from psgld.engines import H, W
 from psgld.samplers import SAMPLERS, as_sampler
 
 ROWS, COLS, RANK = 24, 17, 3

@@ -9,7 +9,7 @@ from chain_cases import CASES, counts
 import psgld
 from psgld import PSGLD, FactorModel, Observations, Threads
 from psgld.dynamics.probes import Probes
-from psgld.engines.threads import H, W
+from psgld.engines import H, W
 
 
 def setup_of(V, model, sampler, threads=2):

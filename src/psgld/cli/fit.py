@@ -131,7 +131,7 @@ def _add_store(parser: Parser) -> None:
 def run(args: Namespace) -> int:
     """Read, sample, save, report; on several ranks, by the first."""
     from ..engines import MPI, Threads
-    from ..engines.distributed.ranks import launched
+    from ..engines.distributed.mpi import launched
 
     if args.engine == "threads" or (args.engine == "auto" and not launched()):
         with like_ctrl_c():
@@ -143,14 +143,13 @@ def run(args: Namespace) -> int:
 
 
 def _run(args: Namespace, engine: Engine) -> int:
-    from ..runs.agreement import own_strips
     from ..sample import sample
 
     store = _store(args)
     if engine.rank == 0:
         check_writable(args.output, store=bool(store), inputs=[Path(args.file)])
     sampler = _sampler(args)
-    data = own_strips(_read(args), engine)
+    data = engine.own_share(_read(args))
     model = _model(args, data)
     numbers = args.chains * args.draws * sum(data.shape) * model.components
     if not store and engine.rank == 0:

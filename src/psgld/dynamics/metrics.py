@@ -11,36 +11,36 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines import Blocks
-from ..engines.threads import WEIGHT, H, W
+from ..engines import Factors, H, W
+from ..engines.base import MetricName
 from ..models import Hyper
 from .step_size import Decay, StepSize
 
 
 class Metric(ABC):
-    """A metric: its number in the core, when and how it is refreshed, its default step size."""
+    """A metric: its name in the engines, when and how it is refreshed, its default step size."""
 
-    code: int
+    name: ClassVar[MetricName]
     momentum: float = 0.9
     """ρ by default. Steps of second order are ρ/(1-ρ) times longer along what is slow, and no coarser elsewhere."""
 
     @abstractmethod
-    def refresh(self, chain: Blocks, hyper: Hyper, size: int) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: int) -> None:
         """Take the frozen parts of D from the present state."""
 
-    def rescale(self, chain: Blocks, hyper: Hyper) -> None:  # noqa: B027
+    def rescale(self, factors: Factors, hyper: Hyper) -> None:  # noqa: B027
         """Take in hyperparameters that have moved far since the last refresh."""
 
-    def state(self, chain: Blocks) -> dict[str, NDArray[Any]]:
+    def state(self, factors: Factors) -> dict[str, NDArray[Any]]:
         """Return what the frozen parts of D are made of, besides hyperparameters."""
         return {}
 
-    def set_state(self, chain: Blocks, hyper: Hyper, state: Mapping[str, Any]) -> None:  # noqa: B027
+    def set_state(self, factors: Factors, hyper: Hyper, state: Mapping[str, Any]) -> None:  # noqa: B027
         """Make D as it was, from `state` and the hyperparameters of the last refresh, which the core has."""
 
     @abstractmethod
@@ -71,10 +71,10 @@ class Problem:
 class Identity(Metric):
     """D = 1: the sampler of the paper, without momentum. ε has units and must suit the fullest row."""
 
-    code = 0
+    name = "identity"
     momentum = 0.0
 
-    def refresh(self, chain: Blocks, hyper: Hyper, size: int) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: int) -> None:
         """Do nothing: D does not change."""
 
     def due(self, upkeep: int) -> bool:
@@ -96,26 +96,26 @@ class NonNegative(Metric):
     With τ = 0 and ε = 1 the step is the multiplicative update, so ε has no units and one value suits all data.
     """
 
-    code = 1
+    name = "non-negative"
 
-    def refresh(self, chain: Blocks, hyper: Hyper, size: int) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: int) -> None:
         """Take b from the present state: one pass over the data."""
-        chain.accumulate(WEIGHT)
-        self.rescale(chain, hyper)
+        factors.accumulate("weight")
+        self.rescale(factors, hyper)
 
-    def rescale(self, chain: Blocks, hyper: Hyper) -> None:
+    def rescale(self, factors: Factors, hyper: Hyper) -> None:
         """Take b from the weights of the last pass and the present φ and λ."""
-        chain.set_bound(W, hyper.row_rate)
-        chain.set_bound(H, hyper.col_rate)
+        factors.set_bound(W, hyper.row_rate)
+        factors.set_bound(H, hyper.col_rate)
 
-    def state(self, chain: Blocks) -> dict[str, NDArray[Any]]:
+    def state(self, factors: Factors) -> dict[str, NDArray[Any]]:
         """Return the weights of the last pass."""
-        return chain.weights()
+        return factors.weights()
 
-    def set_state(self, chain: Blocks, hyper: Hyper, state: Mapping[str, Any]) -> None:
+    def set_state(self, factors: Factors, hyper: Hyper, state: Mapping[str, Any]) -> None:
         """Make b as it was."""
-        chain.set_weights(state)
-        self.rescale(chain, hyper)
+        factors.set_weights(state)
+        self.rescale(factors, hyper)
 
     def due(self, upkeep: int) -> bool:
         """Return True for the first 20, then ever more rarely.
@@ -152,22 +152,22 @@ _LOG_STEP = np.log(1.2)
 class RealValued(Metric):
     """D = 1 / (n_i q_k / φ + λ_k): n_i entries in the row, q_k the popularity-weighted mean of h_k²."""
 
-    code = 2
+    name = "real-valued"
 
-    def refresh(self, chain: Blocks, hyper: Hyper, size: int) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: int) -> None:
         """Take q from the present state: sums over the factors, cheap enough for every cycle."""
-        weighted = chain.sums()[:, 2] / (size * hyper.phi)
-        chain.core.set_curvature(W, weighted[H], hyper.row_rate)
-        chain.core.set_curvature(H, weighted[W], hyper.col_rate)
+        weighted = factors.sums()[:, 2] / (size * hyper.phi)
+        factors.set_curvature(W, weighted[H], hyper.row_rate)
+        factors.set_curvature(H, weighted[W], hyper.col_rate)
 
-    def state(self, chain: Blocks) -> dict[str, NDArray[Any]]:
+    def state(self, factors: Factors) -> dict[str, NDArray[Any]]:
         """Return q / φ and λ of both factors, (2, 2, K)."""
-        return {"curvature": np.stack([chain.core.curvature(which) for which in (W, H)])}
+        return {"curvature": np.stack([factors.curvature(which) for which in (W, H)])}
 
-    def set_state(self, chain: Blocks, hyper: Hyper, state: Mapping[str, Any]) -> None:
+    def set_state(self, factors: Factors, hyper: Hyper, state: Mapping[str, Any]) -> None:
         """Make q as it was."""
         for which in (W, H):
-            chain.core.set_curvature(which, *np.ascontiguousarray(state["curvature"][which], np.float64))
+            factors.set_curvature(which, *np.ascontiguousarray(state["curvature"][which], np.float64))
 
     def due(self, upkeep: int) -> bool:
         """Return True: q is cheap."""
@@ -186,8 +186,6 @@ class RealValued(Metric):
 
 
 METRICS: dict[str, Callable[[], Metric]] = {
-    "identity": Identity,
-    "non-negative": NonNegative,
-    "real-valued": RealValued,
+    metric.name: metric for metric in (Identity, NonNegative, RealValued)
 }
 """Metrics by the names that `PSGLD(metric=…)` and the command line take."""

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.observations import Observations
-from ..engines.threads import Entries, H, W
+from ..engines import H, ReadableFactors, W
+from ..engines.base import Entries
 from ..models import Tweedie
 
 _FEWEST, _ALL = 512, 4096
@@ -47,7 +48,7 @@ class Probes:
             np.asarray(rows, np.int64), np.asarray(cols, np.int64), np.asarray(values, np.float64), data.size
         )
 
-    def placed(self, factors: Any, shift: float) -> PlacedProbes:
+    def placed(self, factors: ReadableFactors, shift: float) -> PlacedProbes:
         """Return the same entries as a chain finds them, in the order in which it keeps them."""
         order = factors.order(self.rows, self.cols)
         rows, cols = factors.positions(W, self.rows[order]), factors.positions(H, self.cols[order])
@@ -61,7 +62,7 @@ class PlacedProbes:
 
     def __init__(
         self,
-        factors: Any,
+        factors: ReadableFactors,
         rows: NDArray[np.int64],
         cols: NDArray[np.int64],
         values: NDArray[np.float64],

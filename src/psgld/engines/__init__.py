@@ -1,12 +1,23 @@
-"""Engines: where the blocks live and who works on them. They contain no mathematics."""
+"""Engines: where the blocks live and who works on them. Only `reference/` contains mathematics."""
 
-from .distributed.hopping import HoppingChain
+from .base import Engine, Factors, Grid, H, ReadableFactors, Stretch, W
+from .communicator import Communicator
+from .distributed.engine import Ranks
 from .distributed.mpi import MPI
-from .distributed.mpi_chain import MpiChain
-from .threads import ThreadedChain, Threads
+from .reference.engine import Reference
+from .threads import Threads
 
-Engine = Threads | MPI
-Blocks = ThreadedChain | MpiChain | HoppingChain
-"""The factors of a chain on an engine."""
-
-__all__ = ["MPI", "Blocks", "Engine", "HoppingChain", "MpiChain", "ThreadedChain", "Threads"]
+__all__ = [
+    "MPI",
+    "Communicator",
+    "Engine",
+    "Factors",
+    "Grid",
+    "H",
+    "Ranks",
+    "ReadableFactors",
+    "Reference",
+    "Stretch",
+    "Threads",
+    "W",
+]

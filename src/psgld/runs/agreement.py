@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -12,9 +13,9 @@ import numpy as np
 
 from .. import _core
 from ..data.observations import Observations
-from ..data.shards import Shards, Share
+from ..data.shards import Shards
 from ..dynamics.step_size import tabulate
-from ..engines import MPI, Engine
+from ..engines import Engine
 from ..errors import SamplingError
 from ..samplers import DSGD, DSGLD, PSGLD, Sampler
 from ..system import version
@@ -30,9 +31,7 @@ def together(function: Callable[_P, _R]) -> Callable[_P, _R]:
     @wraps(function)
     def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         engine = kwargs.get("engine")
-        if not isinstance(engine, MPI):
-            return function(*args, **kwargs)
-        with engine.guard():
+        with engine.guard() if isinstance(engine, Engine) else nullcontext():
             return function(*args, **kwargs)
 
     return guarded
@@ -50,9 +49,7 @@ def for_ranks(sampler: Sampler, data: Observations, engine: Engine, strips: int 
         and not isinstance(data, Shards)
     ):
         sampler = replace(sampler, blocks=strips)
-    if not isinstance(engine, MPI):
-        return sampler
-    if isinstance(sampler, DSGLD):
+    if not engine.distributed or isinstance(sampler, DSGLD):
         return sampler
     if not isinstance(sampler, PSGLD | DSGD):
         raise SamplingError(
@@ -63,19 +60,10 @@ def for_ranks(sampler: Sampler, data: Observations, engine: Engine, strips: int 
     return sampler
 
 
-def own_strips(data: Observations, engine: Engine) -> Observations:
-    """Return shards of which each rank reads its own strips only; anything else as it is."""
-    if not (isinstance(data, Shards) and isinstance(engine, MPI)):
-        return data
-    engine.check_same({"the shards": data.fingerprint()})
-    strips = [range(*engine.own(data.blocks, rank)) for rank in range(engine.ranks)]
-    return data.shared(Share(strips, engine.rank, engine.total, engine.exchange))
-
-
-def alike(engine: MPI, setup: Any, plan: Plan, keys: list[int], pairs: Any, random: bool) -> list[int]:
+def alike(engine: Engine, setup: Any, plan: Plan, keys: list[int], pairs: Any, random: bool) -> list[int]:
     """Return the keys of the chains, rank 0's if they are random, after making sure that all ranks run the same."""
     if random:
-        keys = engine.same_keys(keys)
+        keys = engine.agree_on_keys(keys)
     engine.check_same(_shared(setup, plan, keys, pairs))
     return keys
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 from ..dynamics.probes import Probes
-from ..engines import Engine, Threads
+from ..engines import Engine
 from ..system.limits import check_room_for_threads
 from .draws import Draws
 from .interrupt import Interrupt
@@ -73,7 +73,7 @@ def run_all(
     work: Work, keys: list[int], engine: Engine, progress: ProgressOption
 ) -> tuple[list[Recorder], bool]:
     """Run the chains with these keys; return their recorders, and whether they were interrupted."""
-    several = len(keys) > 1 and engine.workers > 1 and isinstance(engine, Threads)
+    several = len(keys) > 1 and engine.workers > 1 and not engine.distributed
     side_by_side = several and work.setup.seconds_an_iteration < _SIDE_BY_SIDE
     own = engine.share(len(keys)) if side_by_side else engine
     meter = Meter(progress if engine.rank == 0 else False, len(keys) * work.plan.iterations)

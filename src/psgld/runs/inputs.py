@@ -9,7 +9,7 @@ import numpy as np
 
 from ..checks import is_integer
 from ..data.observations import MOST_CELLS, Observations
-from ..engines import MPI, Threads
+from ..engines import Engine
 from ..errors import DataError, ModelError, SamplingError, warn
 from ..models import FactorModel, guess
 from ..samplers import Planned, Sampler
@@ -117,8 +117,8 @@ def _check_range(ends: tuple[float, float], dtype: str) -> None:
 
 def check_kinds(engine: Any, progress: Any, keep: Any = True) -> None:
     """Refuse an engine, a progress or a `keep` of another kind."""
-    if not isinstance(engine, Threads | MPI):
-        raise SamplingError(f"engine must be Threads(…) or MPI(…), got {engine!r}")
+    if not isinstance(engine, Engine):
+        raise SamplingError(f"engine must be Threads(…), MPI(…) or Reference(), got {engine!r}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise SamplingError(f"progress must be True, False, None or a function, got {progress!r}")
     if not isinstance(keep, bool | np.bool_):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from ..engines.distributed.hopping import hop
 from .recorder import Recorder
 
 
@@ -39,7 +38,9 @@ class Abreast:
             stops = [end, last, *([last - 1] if last - 1 > t else [])]
             stop = min(stops + [c.iteration for c in self._chains if c.iteration > t])
             moving = [chain for chain in self._chains if chain.iteration == t]
-            hop([chain.factors for chain in moving], [chain.next_part() for chain in moving])
+            moving[0].setup.engine.hop(
+                [chain.factors for chain in moving], [chain.next_part() for chain in moving]
+            )
             for chain in moving:
                 chain.advance(stop - t)
 

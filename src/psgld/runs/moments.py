@@ -8,7 +8,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines.threads import H, W
+from ..engines import H, W
 
 
 class Welford(Protocol):

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ..data.observations import Observations
 from ..dynamics.probes import Probes
-from ..engines.threads import H, Threads, W
-from ..errors import ModelError
+from ..engines import Engine, H, ReadableFactors, W
+from ..errors import ModelError, SamplingError
 from ..models import DispersionMove, FactorModel, FactorStats, Hyper, Moments, RowNormal
 from ..models import hyperparameters as hyperparameters
 
@@ -42,7 +42,7 @@ class Sampler(Protocol):
     def cycle(self, data: Observations) -> int:
         """Return the number of iterations in which every entry is read once, on average."""
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> Setup:
+    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> Setup:
         """Refuse what cannot be sampled this way; else fix all that the chains share."""
 
 
@@ -72,33 +72,6 @@ class Marks(Protocol):
         """Record marks that were passed, their draws being in that room."""
 
 
-class Factors(Protocol):
-    """The factors of a chain, as they are read. Places are where a row is kept; `positions` tells them."""
-
-    dtype: np.dtype[Any]
-
-    def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return a copy of the first `width` components of a factor, rows in their original order."""
-
-    def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows of a factor."""
-
-    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order of entries of V in which those whose rows are kept together follow each other."""
-
-    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of places."""
-
-    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
-
-    def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
-
-    def gram(self, which: int) -> NDArray[np.float64]:
-        """Return Σxxᵀ over the rows of a factor, (K, K)."""
-
-
 class _LogPrior(NamedTuple):
     """Log p(W, H) = constant + weights · (Σx, Σx²) of W and H, + what sums do not tell."""
 
@@ -115,7 +88,7 @@ class Setup(ABC):
     settings: Any  # of the sampler, for the record
     model: FactorModel
     data: Observations
-    engine: Any  # `Threads`, or another that the sampler runs on
+    engine: Engine
     shift: float
     moments: Moments
     start: Hyper
@@ -139,7 +112,7 @@ class Setup(ABC):
         """A rough time of an iteration on one core."""
 
     @abstractmethod
-    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> Chain:
+    def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> Chain:
         """Start a chain; the key decides all its randomness."""
 
     def describe(self) -> dict[str, Any]:
@@ -157,6 +130,14 @@ def check_dtype(settings: Any) -> None:
     if name not in ("float32", "float64"):
         raise ModelError(f'dtype must be "float32" or "float64", got {given!r}')
     object.__setattr__(settings, "dtype", name)  # settings are frozen
+
+
+def check_compiled(settings: Any, engine: Engine) -> None:
+    """Refuse an engine that has no threads of the core for a sampler that needs them."""
+    if not engine.compiled:
+        raise SamplingError(
+            f"{type(settings).__name__} does not run on {engine!r}; PSGLD, LD, SGLD, DSGLD and DSGD do; use Threads()"
+        )
 
 
 def scale_of(data: Observations, model: FactorModel) -> tuple[float, Moments, Hyper]:
@@ -179,7 +160,7 @@ class Chain(ABC):
     setup: Any
     factors: Any
 
-    def __init__(self, setup: Setup, key: int, factors: Factors, probes: Probes) -> None:
+    def __init__(self, setup: Setup, key: int, factors: ReadableFactors, probes: Probes) -> None:
         self.setup, self.key, self.factors = setup, key, factors
         self.iteration = 0
         self.hyper = setup.start

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from .. import _core
 from ..data.observations import Observations
 from ..dynamics.probes import Probes
-from ..engines.threads import H, Threads, W
+from ..engines import Engine, H, W
 from ..errors import ModelError, SamplingError
 from ..models import FactorModel
 from ..models.priors.normal import NormalFormulas
-from .base import Setup, check_dtype, scale_of
+from .base import Setup, check_compiled, check_dtype, scale_of
 from .plain import PlainChain, PlainFactors
 
 Entries: TypeAlias = _core.Rows32 | _core.Rows64
@@ -60,8 +60,9 @@ class BPMFGibbs:
         """Return tune and thin: a sweep moves every row to a draw of its own, however long that takes PSGLD."""
         return 200, 2
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> BPMFSetup:
+    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> BPMFSetup:
         """Refuse what has no conjugate rows; else turn the data both ways."""
+        check_compiled(self, engine)
         _check(model)
         shift, moments, start = scale_of(data, model)
         values = data.values.astype(np.float64) - shift
@@ -115,7 +116,7 @@ class BPMFSetup(Setup):
         entry = 2e-10 * K if self.complete else 2e-11 * K**2
         return 2 * self.data.stored * entry + sum(self.data.shape) * (3e-11 * K**3 + 2e-8 * K)
 
-    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> BPMFChain:
+    def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> BPMFChain:
         """Start a chain; the key decides all its randomness."""
         return BPMFChain(self, key, probes, engine or self.engine)
 
@@ -126,7 +127,7 @@ class BPMFChain(PlainChain):
 
     setup: BPMFSetup
 
-    def __init__(self, setup: BPMFSetup, key: int, probes: Probes, engine: Threads) -> None:
+    def __init__(self, setup: BPMFSetup, key: int, probes: Probes, engine: Engine) -> None:
         data, model = setup.data, setup.model
         counts = data.row_counts(), data.col_counts()
         x = _start(setup, key)

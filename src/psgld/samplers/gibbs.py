@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from .. import _core
 from ..data.observations import Observations
 from ..dynamics.probes import Probes
-from ..engines.threads import H, Threads, W
+from ..engines import Engine, H, W
 from ..errors import DataError, ModelError
 from ..models import Exponential, FactorModel, GammaPrior
-from .base import Setup, check_dtype, scale_of
+from .base import Setup, check_compiled, check_dtype, scale_of
 from .plain import PlainChain, PlainFactors
 
 _MOST = 2**31 - 1
@@ -66,8 +66,9 @@ class Gibbs:
         """Return tune and thin where the user leaves them out: a sweep moves further than a Langevin step."""
         return 500, 5
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> GibbsSetup:
+    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> GibbsSetup:
         """Refuse all but counts under a Poisson model; bring the counts into the form of the core."""
+        check_compiled(self, engine)
         _check_model(model)
         _check_counts(data.values)
         return GibbsSetup(self, model, data, engine, *scale_of(data, model), _core_counts(data))
@@ -92,7 +93,7 @@ class GibbsSetup(Setup):
         k = self.model.components
         return 1.5e-9 * total + 1e-9 * (10 + k) * self.data.stored + 5e-9 * k * sum(self.data.shape)
 
-    def chain(self, key: int, probes: Probes, engine: Threads | None = None) -> GibbsChain:
+    def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> GibbsChain:
         """Start a chain; the key decides all its randomness."""
         return GibbsChain(self, key, probes, engine or self.engine)
 
@@ -103,7 +104,7 @@ class GibbsChain(PlainChain):
 
     setup: GibbsSetup
 
-    def __init__(self, setup: GibbsSetup, key: int, probes: Probes, engine: Threads) -> None:
+    def __init__(self, setup: GibbsSetup, key: int, probes: Probes, engine: Engine) -> None:
         super().__init__(setup, key, _start(setup, key), probes)
         make = _core.Gibbs32 if self.factors.dtype == np.float32 else _core.Gibbs64
         self._core = make(setup.counts, setup.model.components)

@@ -15,7 +15,7 @@ from ..data.partition import InOrder
 from ..dynamics.metrics import Metric
 from ..dynamics.schedule import Cyclic
 from ..dynamics.step_size import StepSize
-from ..engines.threads import Threads
+from ..engines import Engine
 from ..models import FactorModel
 from .langevin import LangevinSetup
 from .settings import check, check_temperature, setup_of
@@ -59,7 +59,7 @@ class LD:
         """Return 1: every iteration reads every entry."""
         return 1
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
+    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Make one block of the data and fix all that the chains share."""
         return setup_of(
             self, data, model, engine, tune, blocks=1, partition=InOrder(), schedule=Cyclic(),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..engines.threads import H, W
+from ..engines import H, W
 from ..models import Hyper, Tweedie
 from .base import Chain, State
 

@@ -15,7 +15,7 @@ from ..data.partition import InOrder
 from ..dynamics.metrics import Metric
 from ..dynamics.schedule import Cyclic
 from ..dynamics.step_size import StepSize
-from ..engines.threads import Threads
+from ..engines import Engine
 from ..models import FactorModel
 from .langevin import LangevinSetup
 from .settings import check, check_size, check_temperature, entries_of, setup_of
@@ -65,7 +65,7 @@ class SGLD:
         """Return N/|Ω|, rounded up: in so many iterations every entry is read once, on average."""
         return -(-data.size // entries_of(self.size, data))
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Threads, tune: int) -> LangevinSetup:
+    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Place the data where they can be drawn from, and fix all that the chains share."""
         draws = entries_of(self.size, data)
         return setup_of(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..engines import MPI
 from ..engines.distributed import ranks
+from ..engines.distributed.mpi import library, world
 from ..errors import ModelError
 from . import forecast as plan
 
@@ -42,18 +43,21 @@ def measure(rank: int = 50, threads: int = 1, seconds: float = 0.3) -> dict[str,
         raise ModelError(
             "messages are measured between ranks, and there is 1; start several: mpiexec -n 2 psgld doctor --mpi"
         )
-    names = [record["host"] for record in ranks.everyones({"host": platform.node()})]
+    names = [record["host"] for record in ranks.everyones(world(), {"host": platform.node()})]
     times = [_step(size, seconds) for size in _SIZES]
     latency, bandwidth = fit(_SIZES, times)
     machine = plan.measured(rank, seconds, threads)
-    speed = ranks.total(np.array([machine.entry, machine.coefficient, machine.efficiency])) / engine.ranks
+    speed = (
+        ranks.total(world(), np.array([machine.entry, machine.coefficient, machine.efficiency]))
+        / engine.ranks
+    )
     return {
         "ranks": engine.ranks,
         "hosts": names,
         "library": library(),
         "links": _links(),
         "ring": [{"bytes": s, "seconds": t} for s, t in zip(_SIZES, times, strict=True)],
-        "sum_seconds": _together(lambda: ranks.total(np.zeros(4096)), seconds),
+        "sum_seconds": _together(lambda: ranks.total(world(), np.zeros(4096)), seconds),
         "latency": latency,
         "bandwidth": bandwidth,
         "rank": rank,
@@ -82,31 +86,23 @@ def fit(sizes: Sequence[int], times: Sequence[float]) -> tuple[float, float]:
     return float(latency), float(1 / max(slope, 1e-18))
 
 
-def library() -> str:
-    """Return the name and the version of the MPI library."""
-    from mpi4py import MPI as Library
-
-    first = str(Library.Get_library_version()).replace("\0", "").split(",")[0]
-    return " ".join(first.split("MPICH Release")[0].replace("Version:", "").split())
-
-
 def _step(size: int, seconds: float) -> float:
     """Return the time of a step of the ring, that of the slowest rank."""
-    comm = ranks.world()
-    here, number = comm.Get_rank(), comm.Get_size()
+    comm = world()
+    here, number = comm.rank, comm.size
     out, back = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
 
     def once() -> None:
-        receive = comm.Irecv(back, (here - 1) % number)
-        ranks.wait([receive, comm.Isend(out, (here + 1) % number)])
+        receive = comm.irecv(back, (here - 1) % number)
+        comm.wait([receive, comm.isend(out, (here + 1) % number)])
 
     return _together(once, seconds)
 
 
 def _links() -> list[dict[str, Any]]:
     """Time each link with its two ends alone: there and back, short and long. Links that share no rank go together."""
-    comm = ranks.world()
-    here, number = comm.Get_rank(), comm.Get_size()
+    comm = world()
+    here, number = comm.rank, comm.size
     pairs = [(r, (r + 1) % number) for r in range(number if number > 2 else 1)]
     found: NDArray[np.float64] = np.zeros((len(pairs), 2))
     # Links 0, 2, 4, … then 1, 3, 5, …; the last by itself, for it may meet the first.
@@ -120,8 +116,8 @@ def _links() -> list[dict[str, Any]]:
             for column, (size, calls) in enumerate(((8, 50), (_LONG, 2))):
                 work = _there_and_back(other, size, first=here == pairs[link][0])
                 found[link, column] = _timed(work, calls) / 2
-        ranks.total(np.zeros(1))  # all begin the next turn together
-    found = ranks.total(found) / 2  # both ends have timed it
+        ranks.total(world(), np.zeros(1))  # all begin the next turn together
+    found = ranks.total(world(), found) / 2  # both ends have timed it
     return [
         {"from": a, "to": b, "latency": float(short), "bandwidth": float(_LONG / max(long - short, 1e-12))}
         for (a, b), (short, long) in zip(pairs, found, strict=True)
@@ -129,11 +125,11 @@ def _links() -> list[dict[str, Any]]:
 
 
 def _there_and_back(other: int, size: int, first: bool) -> Callable[[], None]:
-    comm, buffer = ranks.world(), np.zeros(size, np.uint8)
+    comm, buffer = world(), np.zeros(size, np.uint8)
 
     def once() -> None:
         for sends in (first, not first):
-            ranks.wait([comm.Isend(buffer, other) if sends else comm.Irecv(buffer, other)])
+            comm.wait([comm.isend(buffer, other) if sends else comm.irecv(buffer, other)])
 
     return once
 
@@ -142,10 +138,10 @@ def _together(work: Callable[[], object], seconds: float) -> float:
     """Return the time of a call that all ranks make, on the slowest of them."""
     work()
     once = _timed(work, 1)
-    calls = int(ranks.from_first(np.array([seconds / 5 / max(once, 1e-7)]))[0])
-    times = np.zeros(ranks.world().Get_size())
-    times[ranks.world().Get_rank()] = _timed(work, max(1, min(1000, calls)))
-    return float(ranks.total(times).max())
+    calls = int(ranks.from_first(world(), np.array([seconds / 5 / max(once, 1e-7)]))[0])
+    times = np.zeros(world().size)
+    times[world().rank] = _timed(work, max(1, min(1000, calls)))
+    return float(ranks.total(world(), times).max())
 
 
 def _timed(work: Callable[[], object], calls: int) -> float:

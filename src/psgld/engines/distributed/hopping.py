@@ -8,7 +8,7 @@ from rank to rank in the order of the parts. So a chain has the same bits as on 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, final
 
@@ -16,55 +16,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
-from ..threads import SCORE, Grid, H, ThreadedChain, W
+from ...models import Tweedie
+from ..base import H, MetricName, Stretch, SumName, W
+from ..communicator import Communicator, Request
+from ..core_factors import CoreFactors
+from ..core_grid import CoreGrid
+from ..threads import ThreadedFactors
 from . import ranks
-from .ring import Place, Ring
+from .ring import Ring
 
 _HOP, _REST = "hops", "other"
 """What bytes are counted as: factors that go along with a chain; everything else."""
 
 
-def hop(chains: Iterable[HoppingChain], parts: Iterable[int]) -> None:
-    """Have each chain on the rank that works on its part; all travel at once."""
-    ranks.wait([request for chain, part in zip(chains, parts, strict=True) for request in chain.leave(part)])
-
-
 @final
-class HoppingChain:
-    """The factors of one chain, with room for them on every rank. All methods are called by all ranks at once.
+class HoppingFactors(CoreFactors):
+    """The factors of one chain, with room for them on every rank.
 
     Factors are up to date on the rank where the chain is (`_at`; None: on all). What the metric is made of (the sums of
     the last `accumulate`) is known to all ranks, so that it need not travel.
     """
 
     def __init__(
-        self, grid: Grid, components: int, family: int, beta: float, floor: float, engine: Place
+        self,
+        grid: CoreGrid,
+        likelihood: Tweedie,
+        components: int,
+        floor: float,
+        communicator: Communicator,
+        threads: int,
     ) -> None:
-        self._whole = ThreadedChain(grid, components, family, beta, floor, engine.workers)
-        self.core, self.grid, self.components = self._whole.core, grid, components
-        self.dtype, self._pool = self._whole.dtype, _core.Pool(engine.workers)
+        self._whole = ThreadedFactors(grid, likelihood, components, floor, threads)
+        super().__init__(self._whole.core, grid, components)
+        self._pool = _core.Pool(threads)
         self.sent: Counter[str] = Counter()
         """Bytes sent by this rank: by hops of the chain ("hops") and besides ("other")."""
-        self._comm, self._rank, self._ranks = ranks.world(), engine.rank, engine.ranks
-        self._shards = Ring(grid.blocks, engine.ranks, swapped=False)
+        self._comm, self._rank, self._ranks = communicator, communicator.rank, communicator.size
+        self._shards = Ring(grid.blocks, communicator.size, swapped=False)
         self._at: int | None = None
         self._saved_at: int | None = None
         first, last = self._shards.own(self._rank)
         parts = grid.core.slot_parts()
         self._mine = (first <= parts) & (parts < last)  # the squared residuals that are found here
 
-    @property
-    def second_order(self) -> bool:
-        """Whether the momenta are part of the state."""
-        return self._whole.second_order
-
-    @second_order.setter
-    def second_order(self, value: bool) -> None:
-        self._whole.second_order = value
+    def set_dynamics(
+        self, key: int, metric: MetricName, mirror: bool, temperature: float, second_order: bool = False
+    ) -> None:
+        """Set the key of the noise, the metric D, whether x ← |x| after each step, τ, and whether ρ is ever > 0."""
+        super().set_dynamics(key, metric, mirror, temperature, second_order)
+        self._whole.second_order = second_order
 
     # -- moving ------------------------------------------------------------------------------------------
 
-    def leave(self, part: int) -> list[Any]:
+    def leave(self, part: int) -> list[Request]:
         """Send the chain to the rank that works on a part; return what is under way."""
         start, end = self._at, self._shards.holder(part, 0)
         self._at = end
@@ -72,25 +76,16 @@ class HoppingChain:
             return []
         return self._send(self._travelling(), start, end, _HOP)
 
-    def advance(
-        self,
-        t: int,
-        parts: NDArray[np.int32],
-        steps: NDArray[np.float64],
-        scales: NDArray[np.float64],
-        draws: NDArray[np.int32] | None = None,
-    ) -> None:
-        """Run iterations t, t + 1, …, one for each part, each on the rank that works on the part."""
-        where = np.array([self._shards.holder(int(part), 0) for part in parts])
-        stops = [0, *(np.flatnonzero(np.diff(where)) + 1).tolist(), len(parts)]
+    def advance(self, stretch: Stretch) -> None:
+        """Run iterations, each on the rank that works on its part."""
+        where = np.array([self._shards.holder(int(part), 0) for part in stretch.parts])
+        stops = [0, *(np.flatnonzero(np.diff(where)) + 1).tolist(), len(stretch)]
         for first, last in pairwise(stops):
-            hop([self], [int(parts[first])])
+            self._comm.wait(self.leave(int(stretch.parts[first])))
             if where[first] == self._rank:
-                now = slice(first, last)
-                some = None if draws is None else draws[now]
-                self._whole.advance(t + first, parts[now], steps[now], scales[now], some)
+                self._whole.advance(stretch.piece(first, last))
 
-    def accumulate(self, kind: int, part: int = -1) -> None:
+    def accumulate(self, kind: SumName, part: int = -1) -> None:
         """Add up scores or weights over a part (or over all of V) for every row of both factors.
 
         The sums grow from rank to rank, in the order of the parts; then all ranks are told.
@@ -102,7 +97,7 @@ class HoppingChain:
         holders = [self._shards.holder(p, 0) for p in parts]
         for p, before, here in zip(parts, [holders[0], *holders], holders, strict=False):
             if before != here:
-                ranks.wait(self._send(self._both("sum"), before, here, _REST))
+                self._comm.wait(self._send(self._both("sum"), before, here, _REST))
             if here == self._rank:
                 self.core.add_sums(self._pool, kind, p, 0, self.grid.blocks)
         self._share("sum", holders[-1])
@@ -155,7 +150,7 @@ class HoppingChain:
         sums = self._both("sum")
         kept = [array.copy() for array in sums]
         for part in range(*self._shards.own(self._rank)):
-            self.core.add_sums(self._pool, SCORE, part, 0, self.grid.blocks)
+            self.core.add_sums(self._pool, "score", part, 0, self.grid.blocks)
         for array, old in zip(sums, kept, strict=True):
             array[:] = old
         return self.squared_residuals()
@@ -204,10 +199,6 @@ class HoppingChain:
         """Return the standard normals that iteration uses for a factor."""
         return self._whole.noise(which, iteration)
 
-    def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows of a factor in the strips."""
-        return self._whole.positions(which, rows)
-
     def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the order of entries of V by their places on the outer side."""
         return self._whole.order(rows, cols)
@@ -224,10 +215,6 @@ class HoppingChain:
         self._whole.set_state(state)
         self._at = self._saved_at = None
 
-    def set_weights(self, state: Mapping[str, Any]) -> None:
-        """Take in what `weights` returned."""
-        self._whole.set_weights(state)
-
     # -- messages ------------------------------------------------------------------------------------------
 
     def _both(self, name: str) -> list[NDArray[Any]]:
@@ -236,16 +223,16 @@ class HoppingChain:
     def _travelling(self) -> list[NDArray[Any]]:
         return self._both("x") + (self._both("momentum") if self.second_order else [])
 
-    def _send(self, arrays: list[NDArray[Any]], start: int, end: int, counted: str) -> list[Any]:
+    def _send(self, arrays: list[NDArray[Any]], start: int, end: int, counted: str) -> list[Request]:
         if self._rank == start:
             self.sent[counted] += sum(array.nbytes for array in arrays)
-            return [self._comm.Isend(array, end) for array in arrays]
-        return [self._comm.Irecv(array, start) for array in arrays] if self._rank == end else []
+            return [self._comm.isend(array, end) for array in arrays]
+        return [self._comm.irecv(array, start) for array in arrays] if self._rank == end else []
 
     def _fetch(self, arrays: list[NDArray[Any]], at: int | None) -> None:
         """Have arrays on rank 0, too."""
         if at:
-            ranks.wait(self._send(arrays, at, 0, _REST))
+            self._comm.wait(self._send(arrays, at, 0, _REST))
 
     def _share(self, name: str, at: int | None) -> None:
         """Have an array of both factors on all ranks."""
@@ -256,7 +243,7 @@ class HoppingChain:
             return
         if at == self._rank:
             self.sent[_REST] += (self._ranks - 1) * sum(array.nbytes for array in arrays)
-        ranks.wait([self._comm.Ibcast(array, at) for array in arrays])
+        self._comm.broadcast([(array, at) for array in arrays])
 
     def _told(self, find: Callable[[], NDArray[Any]], shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """Return what the rank finds where the chain is."""
@@ -268,6 +255,6 @@ class HoppingChain:
 
     def _residuals(self, saved: bool) -> NDArray[np.float64]:
         """Return the squared residuals that the ranks found, each those of its shards."""
-        found = ranks.total(np.where(self._mine, self.core.residuals(saved), 0.0))
+        found = ranks.total(self._comm, np.where(self._mine, self.core.residuals(saved), 0.0))
         self.sent[_REST] += found.nbytes
         return found

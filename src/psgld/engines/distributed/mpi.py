@@ -1,39 +1,29 @@
-"""Many processes, on one machine or on many: the ring of the paper on MPI.
-
-Strips of the longer factor stay on their rank; strips of the shorter one travel (`ring.py`). Every rank runs the same
-chain in lock step: hyperparameters and metric follow from sums of strips, which are added in a fixed order, whoever has
-them. So the chain has the same bits on any number of ranks as on threads.
-"""
+"""MPI as a communicator, and the engine on it. The only file that imports `mpi4py`, and not before it is used."""
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...data.labels import Csr
-from ...data.observations import Observations
-from ...data.partition import Strips
-from ...data.shards import Shards
 from ...errors import ModelError, SamplingError
-from ...system.limits import cores_of_quota
-from ..threads import Grid, check_threads, columns_are_outer, core_grid, part_sizes, whole_grid
+from ..communicator import Communicator, Request
+from ..threads import check_threads
 from . import ranks
-from .hopping import HoppingChain
-from .mpi_chain import MpiChain
-from .ring import Ring
+from .engine import DistributedEngine
+
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 
 
 @final
 @dataclass(frozen=True)
-class MPI:
+class MPI(DistributedEngine):
     """Run on all ranks that `mpiexec` started, `threads` threads each; by default, as many as the cores allow.
 
     Every rank calls `psgld.sample` with the same arguments. Rank 0 shows the progress and returns the full posterior;
@@ -51,152 +41,167 @@ class MPI:
         check_threads(self.threads)
 
     @property
-    def ranks(self) -> int:
-        """The number of processes."""
-        return int(ranks.world().Get_size())
+    def communicator(self) -> MpiCommunicator:
+        """All ranks of the job."""
+        return world()
 
-    @property
-    def rank(self) -> int:
-        """The number of this process among them."""
-        return int(ranks.world().Get_rank())
 
-    @property
-    def workers(self) -> int:
-        """The number of threads of this rank."""
-        return int(self.threads or _cores_of_this_rank())
+def launched() -> bool:
+    """Return whether this process was started as one of several, by `mpiexec` or `srun`."""
+    sizes = (os.environ.get(name, "") for name in _SIZES)
+    return any(size.isdecimal() and int(size) > 1 for size in sizes)
 
-    def share(self, chains: int) -> MPI:
-        """Return the engine itself: chains run one after the other, each on all ranks."""
-        return self
 
-    def agree(self, value: float) -> float:
-        """Return rank 0's value on all ranks."""
-        return float(ranks.from_first(np.array([value]))[0])
+def library() -> str:
+    """Return the name and the version of the MPI library."""
+    from mpi4py import MPI as Library
 
-    def any(self, flag: bool) -> bool:
-        """Return whether any rank raised the flag."""
-        return bool(ranks.total(np.array([int(flag)]))[0])
-
-    def same_keys(self, keys: list[int]) -> list[int]:
-        """Return rank 0's keys on all ranks."""
-        return [int(key) for key in ranks.from_first(np.array(keys, np.uint64))]
-
-    def collect(self, array: NDArray[Any], bounds: NDArray[np.int64]) -> None:
-        """Have on rank 0 all rows of an array of which rank r has those from bounds[r] to bounds[r + 1]."""
-        ranks.collect(array, bounds)
-
-    @contextmanager
-    def guard(self) -> Iterator[None]:
-        """End all ranks if this one fails, after one line that says which and why."""
-        with ranks.guard():
-            yield
-
-    def check_same(self, settings: Mapping[str, str]) -> None:
-        """Raise SamplingError on all ranks if they were not started with the same settings."""
-        first, *others = ranks.everyones(dict(settings))
-        for rank, other in enumerate(others, start=1):
-            for name in first:
-                if other.get(name) != first[name]:
-                    raise SamplingError(
-                        f"the ranks disagree on {name}: {first[name]} on rank 0, {other.get(name)} on rank {rank}; "
-                        "start all of them alike"
-                    )
-
-    def grid(
-        self,
-        data: Observations,
-        rows: Strips,
-        cols: Strips,
-        shift: float,
-        dtype: np.dtype[Any],
-        hopping: bool = False,
-    ) -> Grid:
-        """Cut V - shift into blocks, and keep those of the outer strips of this rank.
-
-        With `hopping` a rank works on whole parts, and whole chains hop between ranks.
-        """
-        blocks, swapped, zeros = rows.number, columns_are_outer(data), data.absent == "zero"
-        if blocks < self.ranks:
-            what, name = ("workers", "workers") if hopping else ("strips", "blocks")
-            raise ModelError(
-                f"{self.ranks} ranks need at least as many {what}, got {name} = {blocks}; choose {name} = {self.ranks} "
-                "or more, or start fewer ranks"
-            )
-        if hopping:
-            return self._one_by_one(lambda: whole_grid(data, rows, cols, shift, dtype, hopping))
-        own = self.own(blocks, self.rank)
-        if isinstance(data, Shards):
-            data = self._own_entries(data, cols if swapped else None)
-        core = core_grid(data, rows, cols, shift, dtype, own)
-        if not zeros:
-            core.set_inner_counts(ranks.total(core.inner_counts()))
-        entries = np.zeros((blocks, blocks), np.int64)
-        entries[slice(*own)] = core.entries()
-        entries = ranks.total(entries)
-        sizes = part_sizes(entries.T if swapped else entries, rows, cols, zeros)
-        return Grid(core, data.shape, blocks, swapped, zeros, sizes)
-
-    def chain(
-        self, grid: Grid, components: int, family: int, beta: float, floor: float
-    ) -> MpiChain | HoppingChain:
-        """Place two factors of zeros on the ranks."""
-        make = HoppingChain if grid.hopping else MpiChain
-        return make(grid, components, family, beta, floor, self)
-
-    def own(self, strips: int, rank: int) -> tuple[int, int]:
-        """Return the first of the strips that a rank keeps, and reads, and the one behind its last."""
-        return Ring(strips, self.ranks, swapped=False).own(rank)
-
-    def total(self, table: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of a table over the ranks."""
-        return ranks.total(table)
-
-    def exchange(self, parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Give every rank its part, and return what each has for this one."""
-        return ranks.exchange(parts)
-
-    def _own_entries(self, shards: Shards, cols: Strips | None) -> Observations:
-        """Read the row strips of this rank; if it keeps columns, send their entries to whom they belong."""
-        own = range(*self.own(shards.blocks, self.rank))
-        mine = shards.load(own)
-        shards.check_totals(own, ranks.total)
-        if cols is None:
-            return mine
-        ends = [self.own(shards.blocks, rank)[1] for rank in range(self.ranks)]
-        keeper = np.empty(shards.shape[1], np.int64)
-        keeper[cols.order] = np.searchsorted(cols.bounds[ends], np.arange(shards.shape[1]), side="right")
-        to = keeper[mine.indices]
-        order = np.argsort(to, kind="stable")
-        bounds = np.searchsorted(to[order], np.arange(self.ranks + 1))
-        rows = np.repeat(np.arange(shards.shape[0], dtype=np.int32), np.diff(mine.indptr))
-        found = [
-            np.concatenate(ranks.exchange([sent[a:b] for a, b in pairwise(bounds)]))
-            for sent in (rows[order], mine.indices[order], mine.values[order])
-        ]
-        order = np.argsort(found[0], kind="stable")  # the entries of a row come from one rank, in order
-        counts = np.bincount(found[0], minlength=shards.shape[0])
-        csr = Csr(
-            np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), found[1][order], found[2][order]
-        )
-        return replace(mine, csr=csr, stored=len(order))
-
-    def _one_by_one(self, make: Callable[[], Grid]) -> Grid:
-        """Return what every rank makes in its turn: blocks in a file are written by the first that wants them."""
-        made = None
-        for rank in range(self.ranks):
-            made = make() if rank == self.rank else made
-            self.any(False)
-        assert made is not None
-        return made
+    first = str(Library.Get_library_version()).replace("\0", "").split(",")[0]
+    return " ".join(first.split("MPICH Release")[0].replace("Version:", "").split())
 
 
 @cache
-def _cores_of_this_rank() -> int:
-    """Return the cores of this machine that the ranks on it may use together, shared out among them."""
-    allowed = np.zeros(os.cpu_count() or 1, np.int64)
+def world() -> MpiCommunicator:
+    """Return the communicator of all ranks, of our own so that messages of others cannot be taken for ours."""
     try:
-        allowed[list(os.sched_getaffinity(0))] = 1
-    except AttributeError:
-        allowed[:] = 1
-    together, here = ranks.on_this_machine(allowed)
-    return max(1, min(int(np.count_nonzero(together)), cores_of_quota()) // here)
+        from mpi4py import MPI as Library
+    except ImportError as error:
+        raise ModelError(
+            f"MPI() needs mpi4py and an MPI library ({error}); install them: pip install 'psgld[mpi]'"
+        ) from error
+    everyone = MpiCommunicator(Library.COMM_WORLD)
+    try:
+        comm = everyone.copy()
+        if comm.size > 1:
+            _departures.prepare(comm.copy())
+            _departures.met = False
+    except SamplingError as error:
+        ranks.end_all(error, everyone, None)
+    return comm
+
+
+@final
+class MpiCommunicator(Communicator):
+    """Messages by MPI."""
+
+    witnessed = True  # `mpiexec` ends all ranks when one dies, so none of them can tell
+
+    def __init__(self, comm: Any) -> None:
+        self._comm = comm
+        self._rank, self._size = int(comm.Get_rank()), int(comm.Get_size())
+
+    @property
+    def rank(self) -> int:
+        """The number of this process, from 0."""
+        return self._rank
+
+    @property
+    def size(self) -> int:
+        """The number of processes."""
+        return self._size
+
+    def copy(self) -> MpiCommunicator:
+        """Return a communicator of the same ranks; one that has left never answers, and patience ends."""
+        copy, request = self._comm.Idup()
+        self.wait([request])
+        return MpiCommunicator(copy)
+
+    def isend(self, array: NDArray[Any], to: int, tag: int = 0) -> Request:
+        """Begin to send an array."""
+        return self._comm.Isend(array, to, tag)
+
+    def irecv(self, array: NDArray[Any], source: int, tag: int = 0) -> Request:
+        """Begin to receive into an array."""
+        return self._comm.Irecv(array, source, tag)
+
+    def test(self, requests: list[Request]) -> bool:
+        """Return whether all requests are done. Most MPI libraries move large messages only while somebody asks."""
+        if not requests:
+            return True
+        done = bool(type(requests[0]).Testall(requests))
+        if done:
+            _departures.met = True
+        return done
+
+    def broadcast(self, arrays: Sequence[tuple[NDArray[Any], int]]) -> None:
+        """Have on all ranks what one of them has, for each (array, rank)."""
+        self.wait([self._comm.Ibcast(array, source) for array, source in arrays])
+
+    def allreduce(self, array: NDArray[Any]) -> None:
+        """Replace an array by its sum over the ranks."""
+        from mpi4py import MPI as Library
+
+        self.wait([self._comm.Iallreduce(Library.IN_PLACE, array)])
+
+    @cached_property
+    def machine(self) -> str:
+        """The first of the ranks that share memory with this one."""
+        from mpi4py import MPI as Library
+
+        here = self._comm.Split_type(Library.COMM_TYPE_SHARED)
+        first = np.array([self._rank])
+        here.Bcast(first, 0)
+        here.Free()
+        return str(first[0])
+
+    def check(self) -> None:
+        """Raise SamplingError if a rank has left without taking part in anything."""
+        _departures.check()
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Return whether an error is of MPI itself: another rank is gone."""
+        return type(error).__module__ == "mpi4py.MPI"
+
+    def abort(self) -> None:
+        """End all ranks: all of the world, or MPICH's launcher leaves those on hosts that are cut off."""
+        from mpi4py import MPI as Library
+
+        Library.COMM_WORLD.Abort(1)
+
+    def sender(self) -> int | None:
+        """Return the rank of a message that nobody has received yet, and receive it; None if there is none."""
+        if not self._comm.Iprobe():
+            return None
+        from mpi4py import MPI as Library
+
+        status = Library.Status()
+        self._comm.Recv(np.zeros(1, np.int64), status=status)
+        return int(status.Get_source())
+
+
+@final
+class _Departures:
+    """Ranks whose script ended before they met the others in any call of psgld: who waits for them waits in vain.
+
+    Such a rank says so when it ends. One that has met the others says nothing: no message is left over in a job that
+    goes well, and the witness watches from the first call on.
+    """
+
+    met = False
+    """Whether this rank has taken part in anything."""
+
+    def __init__(self) -> None:
+        self._comm: MpiCommunicator | None = None
+
+    def prepare(self, comm: MpiCommunicator) -> None:
+        """Take a communicator for these messages alone."""
+        self._comm = comm
+        atexit.register(self._say_goodbye)
+
+    def _say_goodbye(self) -> None:
+        if self._comm is not None and not self.met:
+            for rank in range(self._comm.size):
+                if rank != self._comm.rank:
+                    self._comm.isend(np.zeros(1, np.int64), rank).Free()
+
+    def check(self) -> None:
+        """Raise SamplingError if a rank has left without taking part in anything."""
+        gone = None if self._comm is None else self._comm.sender()
+        if gone is not None:
+            raise SamplingError(
+                f"rank {gone} has left, its script ended or failed, while the others wait for it; "
+                "all ranks must make the same calls of psgld"
+            )
+
+
+_departures = _Departures()

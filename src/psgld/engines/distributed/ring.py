@@ -9,23 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Protocol, final
-
-
-class Place(Protocol):
-    """Where a process stands: its number among the ranks, how many there are, and its threads."""
-
-    @property
-    def rank(self) -> int:
-        """The number of this process."""
-
-    @property
-    def ranks(self) -> int:
-        """The number of processes."""
-
-    @property
-    def workers(self) -> int:
-        """The number of its threads."""
+from typing import final
 
 
 @final

@@ -8,7 +8,7 @@ so that one function moves both factors. Entries of V that were not observed are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,11 +69,16 @@ def weight(v: Array, mu: Array, beta: float) -> Array:
 
 
 def gradients(
-    V: Array, W: Array, H: Array, beta: float, floor: float, e: Entrywise = score
+    V: Array, W: Array, H: Array, beta: float, floor: float, e: Entrywise = score, times: Array | None = None
 ) -> tuple[Array, Array]:
-    """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H; μ is kept above `floor`."""
+    """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H; μ is kept above `floor`.
+
+    Each entry counts once, or as many `times` as it was drawn.
+    """
     mu = W @ H.T if beta == 2.0 else np.maximum(W @ H.T, floor)
     E = np.where(np.isnan(V), 0.0, e(V, mu, beta))
+    if times is not None:
+        E *= times
     return E @ H, E.T @ W
 
 
@@ -133,17 +138,18 @@ def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule
 
 def iterate(
     V: Array, W: Array, H: Array, rows: Strips, cols: Strips, part: int, t: int, epsilon: float,
-    scale: float, likelihood: tuple[float, float], rules: tuple[Rule, Rule],
+    scale: float, likelihood: tuple[float, float], rules: Sequence[Rule], times: Array | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return (W, H) after iteration t on a part: the blocks (b, b + part mod B), which share no strip.
 
-    `scale` is s/φ; the likelihood is given by β and the floor of μ.
+    `scale` is s/φ; the likelihood is given by β and the floor of μ. `times` says how often each entry was drawn.
     """
     W, H = W.copy(), H.copy()
     for b in range(rows.number):
         c = (b + part) % cols.number
         i, j = (s.order[s.bounds[n] : s.bounds[n + 1]] for s, n in ((rows, b), (cols, c)))
-        gW, gH = gradients(V[np.ix_(i, j)], W[i], H[j], *likelihood)
+        block = np.ix_(i, j)
+        gW, gH = gradients(V[block], W[i], H[j], *likelihood, times=None if times is None else times[block])
         W[i] = step(W[i], scale * gW, i, t, epsilon, rules[0])
         H[j] = step(H[j], scale * gH, j, t, epsilon, rules[1])
     return W, H

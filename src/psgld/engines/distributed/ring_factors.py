@@ -1,4 +1,4 @@
-"""The factors of a chain over the ranks of an MPI job."""
+"""The factors of a chain over the ranks of a job: strips of the shorter one travel round the ring."""
 
 from __future__ import annotations
 
@@ -11,37 +11,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
-from ..threads import KEPT, MOMENTA, Grid, H, W, core_chain
+from ...models import Tweedie
+from ..base import H, Stretch, SumName, W
+from ..communicator import Communicator, Request
+from ..core_factors import NO_DRAWS, CoreFactors, core_chain
+from ..core_grid import CoreGrid
 from . import ranks
-from .ring import Move, Place, Ring
+from .ring import Move, Ring
 
-_ALL = np.empty((0, 0), np.int32)
 _TRAVEL, _REST = "ring", "other"
 """What bytes are counted as: strips sent between two iterations; everything else."""
 
 
 @final
-class MpiChain:
-    """The factors of one chain over all ranks, as this rank sees them. All methods are called by all ranks at once.
+class RingFactors(CoreFactors):
+    """The factors of one chain over all ranks, as this rank sees them.
 
     Arrays of the inner factor have room for all strips; those that this rank holds at the moment (`_part` says which)
     are up to date. "x", "momentum" and "inverse_root" travel; "saved" and "sum" stay where strips are in part 0.
     """
 
     def __init__(
-        self, grid: Grid, components: int, family: int, beta: float, floor: float, engine: Place
+        self,
+        grid: CoreGrid,
+        likelihood: Tweedie,
+        components: int,
+        floor: float,
+        communicator: Communicator,
+        threads: int,
     ) -> None:
-        self.core = core_chain(grid, components, family, beta, floor)
-        self.grid, self.components = grid, components
-        self.second_order = False
-        """Whether the momenta are part of the state."""
-        self.dtype = np.dtype(np.float32 if isinstance(self.core, _core.Chain32) else np.float64)
+        super().__init__(core_chain(grid, likelihood, components, floor), grid, components)
         self.sent: Counter[str] = Counter()
         """Bytes sent by this rank: between iterations ("ring") and besides ("other")."""
-        self._comm, self._rank = ranks.world(), engine.rank
-        self._ring = Ring(grid.blocks, engine.ranks, grid.swapped)
-        self._pool = _core.Pool(engine.workers)
-        self._abreast = engine.workers  # blocks between two looks at the messages
+        self._comm, self._rank = communicator, communicator.rank
+        self._ring = Ring(grid.blocks, communicator.size, grid.swapped)
+        self._pool = _core.Pool(threads)
+        self._abreast = threads  # blocks between two looks at the messages
         self._first, self._last = self._ring.own(self._rank)
         self._strips = grid.core.inner_strips()
         self._moves: dict[tuple[int, int], Move] = {}
@@ -51,21 +56,15 @@ class MpiChain:
         places = self.core.positions(grid.outer, np.arange(grid.shape[grid.outer]))
         self._rows = np.flatnonzero(places >= 0)  # of the outer factor that are here
         self._places = places[self._rows]
-        slots = ranks.everyones_number(len(self.core.residuals(False)))
+        slots = ranks.everyones_number(communicator, len(self.core.residuals(False)))
         self._slots = np.cumsum([0, *slots])  # where the residuals of each rank begin
 
     # -- moving ------------------------------------------------------------------------------------------
 
-    def advance(
-        self,
-        t: int,
-        parts: NDArray[np.int32],
-        steps: NDArray[np.float64],
-        scales: NDArray[np.float64],
-        draws: NDArray[np.int32] | None = None,
-    ) -> None:
-        """Run iterations t, t + 1, …, one for each part, each of all entries of the part."""
-        assert draws is None  # samplers that draw entries are refused at the start
+    def advance(self, stretch: Stretch) -> None:
+        """Run iterations, each of all entries of its part."""
+        assert stretch.draws is None  # samplers that draw entries are refused at the start
+        parts, steps, scales = stretch.parts, stretch.steps, stretch.scales
         self._bring(int(parts[0]))
         self._complete.clear()
         travelling = self._travelling()
@@ -73,11 +72,12 @@ class MpiChain:
             # What comes after the last one is not known yet: on a ring, the next part.
             then = int(parts[q + 1]) if q + 1 < len(parts) else (part + 1) % self.grid.blocks
             now = slice(q, q + 1)
-            work = partial(self.core.advance, self._pool, t + q, parts[now], steps[now], scales[now], _ALL)
+            numbers = stretch.t + q, parts[now], steps[now], scales[now], NO_DRAWS
+            work = partial(self.core.advance, self._pool, *numbers)
             self._turn(part, then, travelling, work)
             self._part = then
 
-    def accumulate(self, kind: int, part: int = -1) -> None:
+    def accumulate(self, kind: SumName, part: int = -1) -> None:
         """Add up scores or weights over a part (or over all of V) for every row of both factors."""
         self._bring(0)
         self.core.clear_sums()
@@ -134,6 +134,18 @@ class MpiChain:
         squares[self._first : self._last] = self.core.strip_squares()
         return float(_core.add_rows(self._total(squares))[0])
 
+    def fresh_squared_residuals(self) -> float:
+        """Return Σ(v - μ)² at the present state: a pass over the data."""
+        self._bring(0)
+        sums = [self.core.array(which, "sum") for which in (W, H)]
+        kept, complete = [array.copy() for array in sums], "sum" in self._complete
+        self.accumulate("score")
+        for array, old in zip(sums, kept, strict=True):
+            array[:] = old
+        if complete:
+            self._complete.add("sum")
+        return self.squared_residuals()
+
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
         """Return Σ_k w_ik h_kj at pairs of places, from the ranks that keep the outer rows."""
         self._fetch("x", self._part)
@@ -156,7 +168,7 @@ class MpiChain:
         if out is not None:
             return self._read(which, "x", out)
         whole = np.empty((self.grid.shape[which], width or self.components), self.dtype)
-        return ranks.from_first(self._read(which, "x", whole))
+        return ranks.from_first(self._comm, self._read(which, "x", whole))
 
     def deliver(self, which: int, columns: slice, out: NDArray[Any], bounds: NDArray[np.int64]) -> None:
         """Fill in rows of `out`, of some components of a factor: on rank r those from bounds[r] to bounds[r + 1]."""
@@ -169,7 +181,7 @@ class MpiChain:
         mine = np.ascontiguousarray(self.core.array(which, "x")[self._places, columns])
         key = (which, *bounds.tolist())
         if key not in self._deliveries:
-            self._deliveries[key] = ranks.Delivery(self._rows, bounds)
+            self._deliveries[key] = ranks.Delivery(self._comm, self._rows, bounds)
         self.sent[_REST] += self._deliveries[key](mine, out)
 
     def set_factor(self, which: int, x: NDArray[Any]) -> None:
@@ -179,7 +191,7 @@ class MpiChain:
 
     def accumulated(self, which: int) -> NDArray[Any]:
         """Return what `accumulate` added up for a factor."""
-        return ranks.from_first(self._read(which, "sum"))
+        return ranks.from_first(self._comm, self._read(which, "sum"))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the factors and the squared residuals, and those to which the chain would go back, on rank 0.
@@ -205,29 +217,17 @@ class MpiChain:
         """Return what was accumulated last, to be taken in again by `set_weights`; on rank 0."""
         return {"weights_W": self._read(W, "sum"), "weights_H": self._read(H, "sum")}
 
-    def set_weights(self, state: Mapping[str, Any]) -> None:
-        """Take in what `weights` returned."""
-        self._write(W, "sum", state["weights_W"])
-        self._write(H, "sum", state["weights_H"])
-
     def noise(self, which: int, iteration: int) -> NDArray[np.float32]:
         """Return the standard normals that iteration uses for the rows of a factor that are here."""
         rows = self._rows if which == self.grid.outer else np.arange(self.grid.shape[which])
         return self.core.noise(which, iteration, rows)
 
-    def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows of a factor in the strips; -1 if another rank keeps them."""
-        return self.core.positions(which, rows)
-
     def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the order of entries of V by their places on the outer side, as if all strips were here."""
         outer = self.grid.outer
         places = self.positions(outer, cols if outer == H else rows)
-        before = sum(ranks.everyones_number(len(self.core.array(outer, "x")))[: self._rank])
+        before = sum(ranks.everyones_number(self._comm, len(self.core.array(outer, "x")))[: self._rank])
         return np.argsort(self._total(np.where(places < 0, 0, before + places)), kind="stable")
-
-    def _kept(self) -> dict[str, tuple[int, str]]:
-        return KEPT | (MOMENTA if self.second_order else {})
 
     def _read(self, which: int, name: str, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return an array of a factor on rank 0, rows in their original order."""
@@ -240,7 +240,7 @@ class MpiChain:
             return out
         mine = np.ascontiguousarray(self.core.array(which, name)[self._places, : out.shape[1]])
         self.sent[_REST] += mine.nbytes if self._rank else 0
-        for rows, values in ranks.to_first(self._rows, mine):
+        for rows, values in ranks.to_first(self._comm, self._rows, mine):
             out[rows] = values
         return out
 
@@ -256,7 +256,9 @@ class MpiChain:
     def _residuals(self, saved: bool) -> NDArray[np.float64]:
         mine = self.core.residuals(saved)
         out = np.zeros(int(self._slots[-1]))
-        for rows, values in ranks.to_first(np.arange(*self._slots[self._rank : self._rank + 2]), mine):
+        for rows, values in ranks.to_first(
+            self._comm, np.arange(*self._slots[self._rank : self._rank + 2]), mine
+        ):
             out[rows] = values
         return out
 
@@ -267,7 +269,7 @@ class MpiChain:
         names = ["x"]
         if self.core.momentum:
             names.append("momentum")
-        if self.core.metric == 1:
+        if self.core.metric == "non-negative":
             names.append("inverse_root")
         return [self.core.array(self.grid.inner, name) for name in names]
 
@@ -291,8 +293,8 @@ class MpiChain:
         for first, last in ((0, move.first), (move.last, self._last - self._first)):
             for b in range(first, last, self._abreast):
                 work(b, min(b + self._abreast, last))
-                ranks.poke(requests)
-        ranks.wait(requests)
+                self._comm.test(requests)
+        self._comm.wait(requests)
 
     def _bring(self, part: int) -> None:
         """Have the strips where a part needs them."""
@@ -302,22 +304,22 @@ class MpiChain:
 
     def _exchange(self, part: int, then: int, travelling: list[NDArray[Any]]) -> None:
         move = self._move(part, then)
-        ranks.wait(self._receive(move, travelling) + self._send(move, travelling, _REST))
+        self._comm.wait(self._receive(move, travelling) + self._send(move, travelling, _REST))
 
-    def _receive(self, move: Move, travelling: list[NDArray[Any]]) -> list[Any]:
+    def _receive(self, move: Move, travelling: list[NDArray[Any]]) -> list[Request]:
         return [
-            self._comm.Irecv(self._strip(array, strip), rank, strip * len(travelling) + number)
+            self._comm.irecv(self._strip(array, strip), rank, strip * len(travelling) + number)
             for strip, rank in move.receives
             for number, array in enumerate(travelling)
         ]
 
-    def _send(self, move: Move, travelling: list[NDArray[Any]], counted: str) -> list[Any]:
+    def _send(self, move: Move, travelling: list[NDArray[Any]], counted: str) -> list[Request]:
         requests = []
         for strip, rank in move.sends:
             for number, array in enumerate(travelling):
                 buffer = self._strip(array, strip)
                 self.sent[counted] += buffer.nbytes
-                requests.append(self._comm.Isend(buffer, rank, strip * len(travelling) + number))
+                requests.append(self._comm.isend(buffer, rank, strip * len(travelling) + number))
         return requests
 
     def _fetch(self, name: str, part: int) -> None:
@@ -329,9 +331,9 @@ class MpiChain:
         self.sent[_REST] += sum(
             self._strip(array, c).nbytes for c, holder in enumerate(holders) if holder == self._rank
         )
-        ranks.wait([self._comm.Ibcast(self._strip(array, c), holder) for c, holder in enumerate(holders)])
+        self._comm.broadcast([(self._strip(array, c), holder) for c, holder in enumerate(holders)])
         self._complete.add(name)
 
     def _total(self, table: NDArray[Any]) -> NDArray[Any]:
         self.sent[_REST] += table.nbytes
-        return ranks.total(table)
+        return ranks.total(self._comm, table)

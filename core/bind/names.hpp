@@ -1,0 +1,32 @@
+// Enumerators by the names that Python knows them by, in their order.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "common/kernels.hpp"
+
+namespace psgld {
+
+inline constexpr std::string_view kMetricNames[] = {"identity", "non-negative", "real-valued"};
+inline constexpr std::string_view kPassNames[] = {"langevin", "score", "weight"};
+
+template <class E, size_t N>
+E named(const std::string_view (&names)[N], std::string_view name, const char* what) {
+  for (size_t n = 0; n < N; ++n)
+    if (names[n] == name) return static_cast<E>(n);
+  throw std::invalid_argument("there is no " + std::string(what) + " \"" + std::string(name) + "\"");
+}
+
+inline Metric metric_named(std::string_view name) { return named<Metric>(kMetricNames, name, "metric"); }
+
+// Of the passes that add up and leave the factors alone.
+inline Pass sum_named(std::string_view name) {
+  const Pass pass = named<Pass>(kPassNames, name, "sum");
+  if (pass == Pass::langevin) throw std::invalid_argument("there is no sum \"langevin\"");
+  return pass;
+}
+
+}  // namespace psgld

@@ -1,0 +1,107 @@
+"""V cut into blocks in the form of the core; shared by all chains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..data.observations import Observations
+from ..data.partition import Strips
+from ..data.shards import Shards
+from .base import H, W
+from .mapped import mapped_grid
+
+_FEW = 3
+"""Entries a row of a block that the core takes one by one (`few` in sparse_block.hpp)."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CoreGrid:
+    """V cut into blocks, in the core's own form; shared by all chains."""
+
+    core: Any  # of all outer strips, or of those that are kept here
+    shape: tuple[int, int]
+    blocks: int
+    swapped: bool  # the columns of V are the outer side
+    zeros: bool
+    part_sizes: NDArray[np.int64]
+    """Entries of each part."""
+    hopping: bool = False
+    """Parts belong to ranks, and whole chains go from one to the next; else strips do."""
+
+    def cut_for_draws(self, share: float) -> NDArray[np.int64]:
+        """Cut the work for iterations that draw a share of the entries; return what each chunk of each part holds."""
+        self.core.cut_chunks(share)
+        return np.asarray(self.core.chunk_entries(self.zeros))
+
+    @property
+    def thin(self) -> bool:
+        """Whether a row of the outer factor has few entries a block: its rows then lie close in memory."""
+        return bool(self.part_sizes.sum() < _FEW * self.blocks * max(self.shape))
+
+    @property
+    def outer(self) -> int:
+        """The factor whose strips stay: the longer one."""
+        return H if self.swapped else W
+
+    @property
+    def inner(self) -> int:
+        """The factor whose strips meet all strips of the other in turn: the shorter one."""
+        return W if self.swapped else H
+
+
+def core_grid(
+    data: Observations,
+    rows: Strips,
+    cols: Strips,
+    shift: float,
+    dtype: np.dtype[Any],
+    own: tuple[int, int] | None = None,
+) -> Any:
+    """Cut V - shift into blocks, in the core's own form; with `own`, those of a run of the outer strips."""
+    # The inner side is hit in any order, so the shorter one: it stays in cache.
+    swapped = columns_are_outer(data)
+    outer, inner = (cols, rows) if swapped else (rows, cols)
+    first, last = own or (0, outer.number)
+    bounds = outer.bounds[first : last + 1]
+    order = np.ascontiguousarray(outer.order[bounds[0] : bounds[-1]])
+    sides = (first, len(outer.order), order, bounds - bounds[0], inner.order, inner.bounds)
+    make = _core.Grid32 if dtype == np.float32 else _core.Grid64
+    if isinstance(data, Shards):
+        return mapped_grid(data, rows, cols, shift, dtype, swapped)
+    if data.csr is None:
+        return make(np.ascontiguousarray(data.dense), swapped, shift, *sides)
+    indptr, indices, values = data.csr
+    return make(indptr, indices, values, swapped, data.absent == "zero", shift, *sides)
+
+
+def whole_grid(
+    data: Observations, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any], hopping: bool = False
+) -> CoreGrid:
+    """Cut V - shift into blocks, all of them here."""
+    core, swapped, zeros = (
+        core_grid(data, rows, cols, shift, dtype),
+        columns_are_outer(data),
+        data.absent == "zero",
+    )
+    entries = core.entries().T if swapped else core.entries()
+    sizes = part_sizes(entries, rows, cols, zeros)
+    return CoreGrid(core, data.shape, rows.number, swapped, zeros, sizes, hopping)
+
+
+def columns_are_outer(data: Observations) -> bool:
+    """Return whether the columns of V are the outer side."""
+    return data.shape[1] > data.shape[0]
+
+
+def part_sizes(entries: NDArray[np.int64], rows: Strips, cols: Strips, zeros: bool) -> NDArray[np.int64]:
+    """Return the entries of each part from those of the blocks, row strips × column strips."""
+    if zeros:
+        entries = np.outer(np.diff(rows.bounds), np.diff(cols.bounds))
+    strip = np.arange(rows.number)
+    return np.array([entries[strip, (strip + p) % rows.number].sum() for p in strip], dtype=np.int64)

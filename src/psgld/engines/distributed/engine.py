@@ -1,0 +1,224 @@
+"""Many processes, on one machine or on many: the ring of the paper, on any communicator.
+
+Strips of the longer factor stay on their rank; strips of the shorter one travel (`ring.py`). Every rank runs the same
+chain in lock step: hyperparameters and metric follow from sums of strips, which are added in a fixed order, whoever has
+them. So the chain has the same bits on any number of ranks as on threads.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data.labels import Csr
+from ...data.observations import Observations
+from ...data.partition import Strips
+from ...data.shards import Shards, Share
+from ...errors import ModelError, SamplingError
+from ...models import Tweedie
+from ...system.limits import cores_of_quota
+from ..base import Engine
+from ..communicator import Communicator
+from ..core_grid import CoreGrid, columns_are_outer, core_grid, part_sizes, whole_grid
+from ..threads import check_threads
+from . import ranks
+from .hopping import HoppingFactors
+from .ring import Ring
+from .ring_factors import RingFactors
+
+
+class DistributedEngine(Engine):
+    """Runs every chain on all ranks of a communicator. Every rank makes the same calls with the same arguments."""
+
+    distributed = True
+
+    threads: int | None
+
+    @property
+    @abstractmethod
+    def communicator(self) -> Communicator:
+        """What carries the messages."""
+
+    @property
+    def ranks(self) -> int:
+        """The number of processes."""
+        return self.communicator.size
+
+    @property
+    def rank(self) -> int:
+        """The number of this process among them."""
+        return self.communicator.rank
+
+    @property
+    def workers(self) -> int:
+        """The number of threads of this rank."""
+        return int(self.threads or _cores_of_this_rank(self.communicator))
+
+    def agree(self, value: float) -> float:
+        """Return rank 0's value on all ranks."""
+        return float(ranks.from_first(self.communicator, np.array([value]))[0])
+
+    def any(self, flag: bool) -> bool:
+        """Return whether any rank raised the flag."""
+        return bool(ranks.total(self.communicator, np.array([int(flag)]))[0])
+
+    def agree_on_keys(self, keys: list[int]) -> list[int]:
+        """Return rank 0's keys on all ranks."""
+        return [int(key) for key in ranks.from_first(self.communicator, np.array(keys, np.uint64))]
+
+    def collect(self, array: NDArray[Any], bounds: NDArray[np.int64]) -> None:
+        """Have on rank 0 all rows of an array of which rank r has those from bounds[r] to bounds[r + 1]."""
+        ranks.collect(self.communicator, array, bounds)
+
+    def guard(self) -> AbstractContextManager[None]:
+        """End all ranks if this one fails, after one line that says which and why."""
+        return ranks.guard(self.communicator)
+
+    def check_same(self, settings: Mapping[str, str]) -> None:
+        """Raise SamplingError on all ranks if they were not started with the same settings."""
+        first, *others = ranks.everyones(self.communicator, dict(settings))
+        for rank, other in enumerate(others, start=1):
+            for name in first:
+                if other.get(name) != first[name]:
+                    raise SamplingError(
+                        f"the ranks disagree on {name}: {first[name]} on rank 0, {other.get(name)} on rank {rank}; "
+                        "start all of them alike"
+                    )
+
+    def grid(
+        self,
+        data: Observations,
+        rows: Strips,
+        cols: Strips,
+        shift: float,
+        dtype: np.dtype[Any],
+        hopping: bool = False,
+    ) -> CoreGrid:
+        """Cut V - shift into blocks, and keep those of the outer strips of this rank.
+
+        With `hopping` a rank works on whole parts, and whole chains hop between ranks.
+        """
+        blocks, swapped, zeros = rows.number, columns_are_outer(data), data.absent == "zero"
+        if blocks < self.ranks:
+            what, name = ("workers", "workers") if hopping else ("strips", "blocks")
+            raise ModelError(
+                f"{self.ranks} ranks need at least as many {what}, got {name} = {blocks}; choose {name} = {self.ranks} "
+                "or more, or start fewer ranks"
+            )
+        if hopping:
+            return self._one_by_one(lambda: whole_grid(data, rows, cols, shift, dtype, hopping))
+        own = self._own(blocks, self.rank)
+        if isinstance(data, Shards):
+            data = self._own_entries(data, cols if swapped else None)
+        core = core_grid(data, rows, cols, shift, dtype, own)
+        if not zeros:
+            core.set_inner_counts(ranks.total(self.communicator, core.inner_counts()))
+        entries = np.zeros((blocks, blocks), np.int64)
+        entries[slice(*own)] = core.entries()
+        entries = ranks.total(self.communicator, entries)
+        sizes = part_sizes(entries.T if swapped else entries, rows, cols, zeros)
+        return CoreGrid(core, data.shape, blocks, swapped, zeros, sizes)
+
+    def factors(
+        self, grid: CoreGrid, likelihood: Tweedie, components: int, floor: float
+    ) -> RingFactors | HoppingFactors:
+        """Place two factors of zeros on the ranks."""
+        make = HoppingFactors if grid.hopping else RingFactors
+        return make(grid, likelihood, components, floor, self.communicator, self.workers)
+
+    def hop(self, factors: Sequence[Any], parts: Sequence[int]) -> None:
+        """Have the factors of each chain on the rank that works on its part; all travel at once."""
+        self.communicator.wait(
+            [request for of, part in zip(factors, parts, strict=True) for request in of.leave(part)]
+        )
+
+    def own_share(self, data: Observations) -> Observations:
+        """Return shards of which each rank reads its own strips only; anything else as it is."""
+        if not isinstance(data, Shards):
+            return data
+        self.check_same({"the shards": data.fingerprint()})
+        strips = [range(*self._own(data.blocks, rank)) for rank in range(self.ranks)]
+        return data.shared(Share(strips, self.rank, self._total, self._exchange))
+
+    def _own(self, strips: int, rank: int) -> tuple[int, int]:
+        """Return the first of the strips that a rank keeps, and reads, and the one behind its last."""
+        return Ring(strips, self.ranks, swapped=False).own(rank)
+
+    def _total(self, table: NDArray[Any]) -> NDArray[Any]:
+        return ranks.total(self.communicator, table)
+
+    def _exchange(self, parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        return ranks.exchange(self.communicator, parts)
+
+    def _own_entries(self, shards: Shards, cols: Strips | None) -> Observations:
+        """Read the row strips of this rank; if it keeps columns, send their entries to whom they belong."""
+        own = range(*self._own(shards.blocks, self.rank))
+        mine = shards.load(own)
+        shards.check_totals(own, self._total)
+        if cols is None:
+            return mine
+        ends = [self._own(shards.blocks, rank)[1] for rank in range(self.ranks)]
+        keeper = np.empty(shards.shape[1], np.int64)
+        keeper[cols.order] = np.searchsorted(cols.bounds[ends], np.arange(shards.shape[1]), side="right")
+        to = keeper[mine.indices]
+        order = np.argsort(to, kind="stable")
+        bounds = np.searchsorted(to[order], np.arange(self.ranks + 1))
+        rows = np.repeat(np.arange(shards.shape[0], dtype=np.int32), np.diff(mine.indptr))
+        found = [
+            np.concatenate(self._exchange([sent[a:b] for a, b in pairwise(bounds)]))
+            for sent in (rows[order], mine.indices[order], mine.values[order])
+        ]
+        order = np.argsort(found[0], kind="stable")  # the entries of a row come from one rank, in order
+        counts = np.bincount(found[0], minlength=shards.shape[0])
+        csr = Csr(
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), found[1][order], found[2][order]
+        )
+        return replace(mine, csr=csr, stored=len(order))
+
+    def _one_by_one(self, make: Callable[[], CoreGrid]) -> CoreGrid:
+        """Return what every rank makes in its turn: blocks in a file are written by the first that wants them."""
+        made = None
+        for rank in range(self.ranks):
+            made = make() if rank == self.rank else made
+            self.any(False)
+        assert made is not None
+        return made
+
+
+@final
+class Ranks(DistributedEngine):
+    """Run on all ranks of a communicator, `threads` threads each; by default, as many as the cores allow."""
+
+    def __init__(self, communicator: Communicator, threads: int | None = None) -> None:
+        check_threads(threads)
+        self._communicator, self.threads = communicator, threads
+
+    def __repr__(self) -> str:
+        return f"Ranks({self._communicator!r}, threads={self.threads})"
+
+    @property
+    def communicator(self) -> Communicator:
+        """What carries the messages."""
+        return self._communicator
+
+
+@cache
+def _cores_of_this_rank(comm: Communicator) -> int:
+    """Return the cores of this machine that the ranks on it may use together, shared out among them."""
+    try:
+        allowed = os.sched_getaffinity(0)
+    except AttributeError:
+        allowed = set(range(os.cpu_count() or 1))
+    mine = {"machine": comm.machine, "cores": " ".join(map(str, sorted(allowed)))}
+    here = [other for other in ranks.everyones(comm, mine) if other["machine"] == mine["machine"]]
+    together = {core for other in here for core in other["cores"].split()}
+    return max(1, min(len(together), cores_of_quota()) // len(here))

@@ -1,0 +1,71 @@
+"""The update in NumPy as an engine: small, slow, and by the equations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from ...data.observations import Observations
+from ...data.partition import Strips
+from ...data.shards import Shards
+from ...errors import ModelError
+from ...models import Tweedie
+from ..base import Engine
+from .blocks import ReferenceGrid
+from .factors import ReferenceFactors
+
+_MOST_CELLS = 4_000_000
+
+
+@final
+@dataclass(frozen=True)
+class Reference(Engine):
+    """Run the update in NumPy, in float64, on one core: the specification that the compiled core is tested against.
+
+    V is kept as one array with a cell for every entry, so it is for small data. Chains have the noise, the schedules
+    and the hyperparameters of `Threads()`, and differ from it by rounding alone. `PSGLD`, `LD`, `SGLD`, `DSGLD` and
+    `DSGD` run on it.
+
+    Examples
+    --------
+    >>> import numpy as np, psgld
+    >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+    >>> settings = {"sampler": psgld.PSGLD(dtype="float64"), "draws": 5, "tune": 20, "chains": 1}
+    >>> model = psgld.FactorModel(2, "poisson")
+    >>> one = psgld.sample(V, model, engine=psgld.Reference(), **settings)
+    >>> bool(np.allclose(one.W, psgld.sample(V, model, **settings).W, rtol=1e-4))
+    True
+    """
+
+    compiled = False
+
+    @property
+    def workers(self) -> int:
+        """The number of threads: one."""
+        return 1
+
+    def grid(
+        self,
+        data: Observations,
+        rows: Strips,
+        cols: Strips,
+        shift: float,
+        dtype: np.dtype[Any],
+        hopping: bool = False,
+    ) -> ReferenceGrid:
+        """Keep V - shift as one array."""
+        cells = data.shape[0] * data.shape[1]
+        if cells > _MOST_CELLS:
+            raise ModelError(
+                f"Reference() is for small data: V has {cells:,} cells, at most {_MOST_CELLS:,} are kept; use Threads()"
+            )
+        whole = data.load() if isinstance(data, Shards) else data
+        return ReferenceGrid(whole, rows, cols, shift)
+
+    def factors(
+        self, grid: ReferenceGrid, likelihood: Tweedie, components: int, floor: float
+    ) -> ReferenceFactors:
+        """Place two factors of zeros beside V."""
+        return ReferenceFactors(grid, likelihood, components, floor)

@@ -1,0 +1,226 @@
+"""Factors as plain arrays, which the NumPy update moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models import Tweedie
+from ..base import Factors, H, MetricName, Stretch, SumName, W
+from . import update
+from .blocks import ReferenceGrid
+from .update import Array, Rule
+
+_PASSES = {"score": update.score, "weight": update.weight}
+
+
+@final
+class ReferenceFactors(Factors):
+    """W (I, K) and H (J, K) in float64: the place of a row is its index."""
+
+    def __init__(self, grid: ReferenceGrid, likelihood: Tweedie, components: int, floor: float) -> None:
+        self.grid, self.components, self.dtype = grid, components, np.dtype(np.float64)
+        self._likelihood = likelihood
+        self._numbers = float(likelihood.beta), floor
+        self._x, self._saved, self._sum, self._momenta = (self._zeros() for _ in range(4))
+        self._bound = [np.ones_like(x) for x in self._x]
+        self._squares, self._saved_squares = np.zeros((2, grid.places))
+        none, all_move = np.zeros(components), np.ones(components)
+        self._prior: list[tuple[float, Array, Array]] = [(0.0, none, none)] * 2
+        self._coupling: list[Array | None] = [None, None]
+        self._curvature = [np.stack([none, all_move])] * 2
+        self._move = [all_move, all_move]
+        self._key, self._rho, self._phi = 0, 0.0, 1.0
+        self._metric: MetricName = "identity"
+        self._mirror, self._temperature, self._second_order = False, 1.0, False
+        self._counts = [grid.observed.sum(axis=1 - which).astype(np.float64) for which in (W, H)]
+
+    def _zeros(self) -> list[Array]:
+        return [np.zeros((n, self.components)) for n in self.grid.shape]
+
+    # -- the rule ----------------------------------------------------------------------------------------
+
+    def set_dynamics(
+        self, key: int, metric: MetricName, mirror: bool, temperature: float, second_order: bool = False
+    ) -> None:
+        """Set the key of the noise, the metric D, whether x ← |x| after each step, τ, and whether ρ is ever > 0."""
+        self._key, self._metric, self._mirror = key, metric, mirror
+        self._temperature, self._second_order = temperature, second_order
+
+    def set_momentum(self, rho: float) -> None:
+        """Set ρ; 0 for steps of first order."""
+        self._rho = rho
+
+    def set_phi(self, phi: float) -> None:
+        """Set the dispersion φ of the likelihood."""
+        self._phi = phi
+
+    def set_prior(
+        self, which: int, inverse: float, linear: Array, quadratic: Array, coupling: Array | None = None
+    ) -> None:
+        """Set the score of a factor's prior: inverse / x + linear - quadratic x - coupling x."""
+        self._prior[which] = inverse, linear, quadratic
+        if coupling is not None:
+            self._coupling[which] = coupling
+
+    def set_move(self, which: int, move: Array) -> None:
+        """Set which components of a factor move: 1, or 0 for those that stay."""
+        self._move[which] = move
+
+    def set_bound(self, which: int, rate: Array) -> None:
+        """Take the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
+        self._bound[which] = self._sum[which] / self._phi + rate
+
+    def set_curvature(self, which: int, curvature: Array, ridge: Array) -> None:
+        """Set 1/D of the real-valued metric: count × curvature + ridge, with the entries of each row as count."""
+        self._curvature[which] = np.stack([curvature, ridge])
+        self._bound[which] = np.outer(self._counts[which], curvature) + ridge
+
+    def curvature(self, which: int) -> Array:
+        """Return what `set_curvature` was given, (2, K)."""
+        return self._curvature[which].copy()
+
+    def _rule(self, which: int) -> Rule:
+        inverse, linear, quadratic = self._prior[which]
+        coupling = self._coupling[which]
+        if coupling is not None:
+            quadratic = np.diag(quadratic) + coupling
+        return Rule(
+            which, inverse, linear, quadratic, self._metric, self._bound[which], self._move[which], self._mirror,
+            self._temperature, self._key, self._rho, self._momenta[which],
+        )  # fmt: skip
+
+    # -- moving and adding up ----------------------------------------------------------------------------
+
+    def advance(self, stretch: Stretch) -> None:
+        """Run iterations."""
+        rules = [self._rule(which) for which in (W, H)]
+        for q, part in enumerate(stretch.parts.tolist()):
+            t, times = stretch.t + q, None
+            if stretch.draws is not None:
+                times = self.grid.times_drawn(part, stretch.draws[q], t, self._key)
+            self._take_squares(part, times)
+            scale = float(stretch.scales[q]) / self._phi
+            self._x = list(
+                update.iterate(
+                    self.grid.V, self._x[W], self._x[H], *self.grid.sides, part, t, float(stretch.steps[q]), scale,
+                    self._numbers, rules, times,
+                )
+            )  # fmt: skip
+
+    def accumulate(self, kind: SumName, part: int = -1) -> None:
+        """Add up scores or weights over a part (or over all of V) for every row of both factors."""
+        V = self.grid.V if part < 0 else np.where(self.grid.cells(part), self.grid.V, np.nan)
+        self._sum = list(update.gradients(V, self._x[W], self._x[H], *self._numbers, _PASSES[kind]))
+        if kind == "score":
+            for p in range(self.grid.blocks) if part < 0 else [part]:
+                self._take_squares(p)
+
+    def accumulated(self, which: int) -> Array:
+        """Return what `accumulate` added up for a factor."""
+        return self._sum[which].copy()
+
+    def sums(self) -> Array:
+        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
+        return np.array(
+            [[x.sum(0), (x**2).sum(0), n @ x**2] for x, n in zip(self._x, self._counts, strict=True)]
+        )
+
+    def gram(self, which: int) -> Array:
+        """Return Σxxᵀ over the rows of a factor, (K, K)."""
+        return np.asarray(self._x[which].T @ self._x[which])
+
+    def _take_squares(self, part: int, times: Array | None = None) -> None:
+        """Take the squared residuals of the chunks of a part."""
+        squares = np.nan_to_num((self.grid.V - self._x[W] @ self._x[H].T) ** 2)
+        if times is not None:
+            squares *= times
+        for chunk in self.grid.chunks[part]:
+            block = np.ix_(*((chunk.cols, chunk.rows) if self.grid.swapped else (chunk.rows, chunk.cols)))
+            self._squares[chunk.place] = squares[block].sum()
+
+    def squared_residuals(self) -> float:
+        """Return Σ(v - μ)² as found at the last visit to each block."""
+        return float(self._squares.sum())
+
+    def fresh_squared_residuals(self) -> float:
+        """Return Σ(v - μ)² at the present state."""
+        for part in range(self.grid.blocks):
+            self._take_squares(part)
+        return self.squared_residuals()
+
+    # -- reading and writing -----------------------------------------------------------------------------
+
+    def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return a copy of the first `width` components of a factor."""
+        if out is None:
+            return self._x[which][:, :width].copy()
+        out[...] = self._x[which][:, : out.shape[1]]
+        return out
+
+    def set_factor(self, which: int, x: NDArray[Any]) -> None:
+        """Replace a factor."""
+        self._x[which] = np.array(x, np.float64)
+
+    def noise(self, which: int, iteration: int) -> Array:
+        """Return the standard normals that iteration uses for a factor."""
+        rows = np.arange(self.grid.shape[which])
+        return update.noise(rows, self.components, which, iteration, self._key)
+
+    def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of rows of a factor: the rows themselves."""
+        return rows
+
+    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the order of entries of V by their rows."""
+        return np.argsort(rows, kind="stable")
+
+    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> Array:
+        """Return Σ_k w_ik h_kj at pairs of rows and columns."""
+        return np.asarray(np.einsum("nk,nk->n", self._x[W][rows], self._x[H][cols]))
+
+    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
+        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of rows and columns."""
+        beta, floor = self._numbers
+        mu = self.mu(rows, cols)
+        return float(np.sum(self._likelihood.kernel(values, mu if beta == 2.0 else np.maximum(mu, floor))))
+
+    # -- state -------------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Remember the present factors and residuals."""
+        self._saved, self._saved_squares = [x.copy() for x in self._x], self._squares.copy()
+
+    def restore(self) -> None:
+        """Return to what `save` remembered, at rest."""
+        self._x, self._squares = [x.copy() for x in self._saved], self._saved_squares.copy()
+        self._momenta = self._zeros()
+
+    def _kept(self) -> dict[str, list[Array]]:
+        momenta = {"momentum_{}": self._momenta} if self._second_order else {}
+        return {"{}": self._x, "saved_{}": self._saved, **momenta}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the factors and the squared residuals, and those of `save`."""
+        kept = {name.format("WH"[w]): a[w].copy() for name, a in self._kept().items() for w in (W, H)}
+        return kept | {"residuals": self._squares.copy(), "saved_residuals": self._saved_squares.copy()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take in what `state` returned, of this engine or of threads."""
+        for name, arrays in self._kept().items():
+            for which in (W, H):
+                arrays[which] = np.array(state[name.format("WH"[which])], np.float64)
+        self._squares, self._saved_squares = (
+            np.array(state[name], np.float64) for name in ("residuals", "saved_residuals")
+        )
+
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """Return what was accumulated last, to be taken in again by `set_weights`."""
+        return {"weights_W": self.accumulated(W), "weights_H": self.accumulated(H)}
+
+    def set_weights(self, state: Mapping[str, Any]) -> None:
+        """Take in what `weights` returned."""
+        self._sum = [np.array(state[name], np.float64) for name in ("weights_W", "weights_H")]

@@ -1,0 +1,301 @@
+"""The chain of the Langevin samplers: factors, hyperparameters, iteration.
+
+The step itself is the engine's (`step.hpp` in the core; in NumPy, `engines/reference/update.py`). Here is what
+surrounds it: what happens at the end of a cycle (hyperparameters, metric, the check that it has not diverged), and what
+can be read off it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...dynamics.probes import Probes
+from ...dynamics.schedule import Hopping
+from ...engines import Engine, Factors, H, Stretch, W
+from ...errors import SamplingError
+from ...models import Hyper
+from ..base import Chain, Marks, State
+from .guard import MOST_DIVERGENCES, Guard
+from .shared import Shared
+from .start import start_factors
+from .stretches import Stretches
+from .upkeep import Upkeeps, is_far
+
+_NUMBERS = {
+    "iteration": "iteration",
+    "next_upkeep": "_upkeeps.next",
+    "upkeeps": "_upkeeps.done",
+    "step_factor": "step_factor",
+    "last_step": "_last_step",
+    "scale": "_guard.scale",
+    "swellings": "_guard.swellings",
+}
+"""The numbers of a chain's state, and where it keeps them."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LangevinSetup(Shared):
+    """What the chains share, and how one starts."""
+
+    def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> LangevinChain:
+        """Start a chain; the key decides all its randomness."""
+        return LangevinChain(self, key, probes, engine or self.engine)
+
+
+class _Passed(NamedTuple):
+    """Marks that were passed, and what is recorded of each."""
+
+    iterations: range
+    lp: list[float]
+    steps: list[float]
+
+
+@final
+class LangevinChain(Chain):
+    """Factors that an engine moves by Langevin steps."""
+
+    setup: LangevinSetup
+    factors: Factors
+
+    def __init__(self, setup: LangevinSetup, key: int, probes: Probes, engine: Engine) -> None:
+        model = setup.model
+        floor = 1e-7 * abs(setup.moments.mean) or 1e-30
+        factors = engine.factors(setup.grid, model.likelihood, model.components, floor)
+        super().__init__(setup, key, factors, probes)
+        self._metric_hyper = self._saved_hyper = setup.start
+        self.step_factor = 1.0
+        self._last_step = 0.0
+        self._stretches = Stretches(setup, key)
+        self._upkeeps = Upkeeps(setup, self._learns())
+        self._guard = Guard(setup, self.probes)
+        metric, second_order = setup.metric.name, setup.momentum > 0.0
+        factors.set_dynamics(key, metric, model.nonnegative, setup.temperature, second_order)
+        factors.set_move(W, model.row_free.astype(float))
+        factors.set_move(H, model.col_free.astype(float))
+        start_factors(factors, setup, self._prior_means())
+        self._apply_hyper()
+        self._take_residuals()
+        self._refresh_metric()
+        self._guard.begin(self.sums())
+        self._save()
+
+    # -- moving ------------------------------------------------------------------------------------------
+
+    def advance(self, n: int) -> None:
+        """Run n iterations, with the hyperparameters, the metric and the check for divergence at cycle ends."""
+        end = self.iteration + n
+        while self.iteration < end:
+            stretch = self._stretch(min(end, self._upkeeps.next))
+            self.factors.advance(stretch)
+            self._have_run(stretch)
+            self._upkeep_if_due()
+
+    def pass_marks(self, recorder: Marks, marks: range, keep: bool) -> int:
+        """Run to the last of these iterations, and record each in passing; or, where it has to stop, to the first.
+
+        Where something is wrong at a mark, the chain goes back to it and settles there, as if it had stopped.
+        Return how many of them were recorded.
+        """
+        given = len(marks)
+        while marks:
+            upkeep = self._upkeeps.next
+            end = min(marks[-1], upkeep)
+            inside = marks[: max(0, -(-(upkeep - marks[0]) // marks.step))]  # before the upkeep
+            room = recorder.room(len(inside), keep) if self._can_pass() else None
+            if room is None:
+                self.advance(marks[0] - self.iteration)
+                recorder.record(keep)
+                return given - len(marks) + 1
+            passed = self._run_past(inside, end, room)
+            recorder.record_passed(keep, *passed)
+            marks = marks[len(passed.lp) :]
+            self._upkeep_if_due()
+            if marks and self.iteration == marks[0]:  # it stopped there, or is just after an upkeep
+                recorder.record(keep)
+                marks = marks[1:]
+        return given
+
+    def _can_pass(self) -> bool:
+        """Return whether the sums over the factors tell all that has to be known at a mark."""
+        swells = self._guard.may_swell(self.divergences)
+        return self.factors.passes_marks and not self._log_prior.others and not swells
+
+    def _run_past(self, marks: range, end: int, room: tuple[NDArray[Any], NDArray[Any]]) -> _Passed:
+        """Run to the end, past the marks; or go back to the first that is unsound. Return those before it."""
+        start, stretch = self.iteration, self._stretch(end)
+        after = np.arange(marks.start - start, marks.stop - start, marks.step)
+        sums, kernels = self.factors.advance_marking(stretch, after, self.probes.entries, room)
+        steps: list[float] = stretch.steps[after - 1].tolist()
+        sound = self._guard.is_sound(sums)
+        n = len(marks) if sound.all() else int(sound.argmin())
+        if n == len(marks):
+            self._have_run(stretch)
+        else:
+            self.iteration, self._last_step, self._sums = marks[n], steps[n], sums[n]
+        lp = self._log_posterior_from(sums[:n], kernels[:n])
+        return _Passed(marks[:n], lp.tolist(), steps[:n])
+
+    def _stretch(self, end: int) -> Stretch:
+        """Return the iterations from here to the end, no upkeep among them, for the engine to run."""
+        t, ahead = self.iteration + 1, self._upkeeps.next - self.iteration
+        self.factors.set_momentum(self.setup.momentum if self._upkeeps.has_momentum(t) else 0.0)
+        return self._stretches.stretch(t, end - self.iteration, ahead, self.step_factor)
+
+    def _have_run(self, stretch: Stretch) -> None:
+        self._last_step = float(stretch.steps[-1])
+        self._sums = None
+        self.iteration += len(stretch)
+
+    def _upkeep_if_due(self) -> None:
+        if self.iteration == self._upkeeps.next:
+            self._upkeep(self.iteration // self.setup.cycle)
+            self._upkeeps.plan_next(self.iteration)
+
+    def next_part(self) -> int:
+        """Return the part that the next iteration reads."""
+        return self._stretches.part(self.iteration + 1)
+
+    def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
+        """Start at these factors and hyperparameters."""
+        super().begin(W, H, hyper)
+        self._refresh_metric()
+        self._take_residuals()
+        self._guard.begin(self.sums())
+        self._save()
+
+    def settle(self) -> bool:
+        """Make sure that the state is sound, going back to the last good one if not. Return whether it was."""
+        if self._guard.is_sound(self.sums()):
+            if not self._guard.is_swollen(self.iteration, self.divergences, self.step_factor):
+                return True
+            self._guard.swellings += 1
+        if len(self.divergences) >= MOST_DIVERGENCES:
+            raise SamplingError(
+                f"the chain still diverges after halving the step size {MOST_DIVERGENCES} times "
+                f"(iteration {self.iteration}); check the data for extreme values, or fix the prior rates"
+            )
+        self.divergences.append(self.iteration)
+        self.step_factor *= 0.5
+        self.factors.restore()
+        self._sums = None
+        self.hyper = self._saved_hyper
+        self._apply_hyper()
+        self._refresh_metric()
+        return False
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    @property
+    def step_size(self) -> float:
+        """The step size of the last iteration."""
+        return self._last_step
+
+    def state(self) -> State:
+        """Return all that the chain needs to go on bit for bit from here, rows in their original order."""
+        return {
+            **self.factors.state(),
+            **self.setup.metric.state(self.factors),
+            **{
+                f"{prefix}/{name}": value
+                for prefix, hyper in self._hypers()
+                for name, value in vars(hyper).items()
+            },
+            **{name: attrgetter(attribute)(self) for name, attribute in _NUMBERS.items()},
+            "divergences": list(self.divergences),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Go on from a state that `state` returned."""
+        now, self._metric_hyper, self._saved_hyper = (
+            Hyper.from_dict({name: state[f"{prefix}/{name}"] for name in vars(hyper)})
+            for prefix, hyper in self._hypers()
+        )
+        self.factors.set_state(state)
+        self.hyper = self._metric_hyper
+        self._apply_hyper()
+        self.setup.metric.set_state(self.factors, self.hyper, state)
+        self.hyper = now
+        self._apply_hyper()
+        for name, attribute in _NUMBERS.items():
+            self._set_number(attribute, state[name])
+        self.divergences = [int(t) for t in state["divergences"]]
+        self._sums = None
+        self._check_numbers()
+
+    def _set_number(self, attribute: str, value: Any) -> None:
+        """Set one of `_NUMBERS`, as the type that it has."""
+        where, _, name = attribute.rpartition(".")
+        owner = getattr(self, where) if where else self
+        setattr(owner, name, type(getattr(owner, name))(value))
+
+    def _check_numbers(self) -> None:
+        """Raise ValueError if the numbers of a state from a file contradict each other: it would never be resumed."""
+        self._upkeeps.check(self.iteration)
+        sizes = (self.step_factor, self._guard.scale, self._last_step)
+        if not all(0.0 <= x < math.inf for x in sizes) or min(sizes[:2]) <= 0.0 or self.step_factor > 1.0:
+            raise ValueError(f"step_factor {sizes[0]}, scale {sizes[1]}, last_step {sizes[2]}")
+        if self._guard.swellings < 0 or not all(0 <= d <= self.iteration for d in self.divergences):
+            raise ValueError(f"swellings {self._guard.swellings}, divergences at {self.divergences[:5]}")
+
+    def _hypers(self) -> tuple[tuple[str, Hyper], ...]:
+        return ("hyper", self.hyper), ("metric_hyper", self._metric_hyper), ("saved_hyper", self._saved_hyper)
+
+    # -- at the end of a cycle ---------------------------------------------------------------------------
+
+    def _upkeep(self, cycle: int) -> None:
+        if not self.settle():
+            return
+        self._upkeeps.done += 1
+        if self._upkeeps.saves(cycle) and not self._guard.is_inflated(self.sums()):
+            self._save()
+        if self.setup.temperature > 0:
+            self._draw_hyper(cycle)
+        if self.setup.metric.due(self._upkeeps.done):
+            self._refresh_metric()
+        elif is_far(self.hyper, self._metric_hyper):
+            self.setup.metric.rescale(self.factors, self.hyper)
+            self._metric_hyper = self.hyper
+
+    def _take_residuals(self) -> None:
+        """Take those of every block, also of blocks that are visited late, where φ is drawn from them."""
+        if self.setup.model.likelihood.beta == 2.0 and self.setup.model.likelihood.phi is None:
+            self.factors.accumulate("score")
+
+    def _squared_residuals(self) -> float:
+        # Draws do not visit every entry, nor does a chain that stays with a shard.
+        if self.setup.subsample is not None or isinstance(self.setup.schedule, Hopping):
+            return self.factors.fresh_squared_residuals()
+        return self.factors.squared_residuals()
+
+    def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
+        if self.setup.flat:
+            none = np.zeros(self.setup.model.components)
+            return [(0.0, none, none), (0.0, none, none)]
+        return super()._prior_coefficients()
+
+    def _apply_hyper(self) -> None:
+        super()._apply_hyper()
+        self.factors.set_phi(self.hyper.phi)
+        for which, coefficients in enumerate(self._prior_coefficients()):
+            normal = self._normal(which)
+            self.factors.set_prior(which, *coefficients, None if normal is None else normal.off_diagonal)
+
+    def _refresh_metric(self) -> None:
+        self.setup.metric.refresh(self.factors, self.hyper, self.setup.moments.size)
+        self._metric_hyper = self.hyper
+
+    def _dispersion_is_due(self) -> bool:
+        """Return whether φ moves at this upkeep."""
+        assert self._dispersion is not None
+        return self._upkeeps.dispersion_is_due(self.iteration, len(self._dispersion.values))
+
+    def _save(self) -> None:
+        self.factors.save()
+        self._saved_hyper = self.hyper

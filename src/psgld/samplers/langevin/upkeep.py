@@ -1,0 +1,91 @@
+"""When a chain is looked after: at the end of cycles, at each of them at first, later more rarely."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from ...models import Hyper
+from .shared import Shared
+
+EARLY_CYCLES = 30
+"""At first everything changes fast: an upkeep comes at the end of every cycle, and there is no momentum yet."""
+
+_BETWEEN_SAVES = 8
+_IDLE_CYCLES, _IDLE_SHARE, _IDLE_ITERATIONS = 8, 4, 8192
+"""Where nothing is learnt and the metric stays, an upkeep only saves the chain, unless it has diverged: after eight
+cycles, or a fourth of those so far, which it would lose then; but all until there is planned at once, which should not
+take long."""
+
+_MOST_CYCLES = 10
+"""From one upkeep to the next, where something is learnt."""
+
+
+@final
+class Upkeeps:
+    """The iterations at which hyperparameters are drawn, the metric is refreshed and the state is saved."""
+
+    def __init__(self, setup: Shared, learns: bool) -> None:
+        self._setup, self._learns = setup, learns
+        self.next = setup.cycle
+        """The iteration of the next one."""
+        self.done = 0
+        """Those so far, and those that were passed over."""
+
+    def plan_next(self, iteration: int) -> None:
+        """Set the next one after that of this iteration."""
+        cycle = self._setup.cycle
+        self.next += cycle * self._cycles_to_next(iteration // cycle)
+
+    def saves(self, cycle: int) -> bool:
+        """Return whether the state is saved at this one, at the end of a cycle."""
+        # Where the one before was passed over, the state to go back to is old.
+        rare = not (self._learns or self._setup.metric.due(self.done - 1)) and cycle >= EARLY_CYCLES
+        return rare or self.done % _BETWEEN_SAVES == 0
+
+    def has_momentum(self, t: int) -> bool:
+        """Return whether iteration t has momentum.
+
+        Far from where it belongs, a chain would gather more than it can lose again in time.
+        """
+        return t > EARLY_CYCLES * self._setup.cycle
+
+    def dispersion_is_due(self, iteration: int, entries: int) -> bool:
+        """Return whether φ moves at this one: not at each, where that takes longer than what lies between them."""
+        an_entry = 2e-7 if self._setup.model.likelihood.closed else 4e-6  # seconds
+        between = max(3e-4, self._setup.seconds_a_cycle)
+        every = int(np.clip(entries * an_entry / between, 1, 10))
+        return iteration <= EARLY_CYCLES * self._setup.cycle or self.done % every == 0
+
+    def check(self, iteration: int) -> None:
+        """Raise ValueError if the numbers of a state from a file contradict each other."""
+        cycle, latest = (
+            self._setup.cycle,
+            max(_MOST_CYCLES, iteration // self._setup.cycle) * self._setup.cycle,
+        )
+        if not 0 <= iteration < self.next <= iteration + latest or self.next % cycle:
+            raise ValueError(f"iteration {iteration} and next_upkeep {self.next}, in cycles of {cycle}")
+        if self.done < 0:
+            raise ValueError(f"upkeeps {self.done}")
+
+    def _cycles_to_next(self, cycle: int) -> int:
+        """Return 1, or more where a cycle takes less time than its upkeep in Python, or where little is to be done."""
+        due = self._setup.metric.due
+        early = EARLY_CYCLES - cycle  # there is an upkeep at its end, when momentum sets in
+        if self._learns or due(self.done + 1):
+            return 1 if early > 0 else int(np.clip(3e-4 / self._setup.seconds_a_cycle, 1, _MOST_CYCLES))
+        idle = max(_IDLE_CYCLES, min(cycle // _IDLE_SHARE, _IDLE_ITERATIONS // self._setup.cycle))
+        cycles, most = 1, min(cycle, idle, early if early > 0 else idle)
+        while cycles < most and not due(self.done + cycles):
+            cycles += 1
+        self.done += cycles - 1  # those that are passed over count
+        return cycles
+
+
+def is_far(a: Hyper, b: Hyper) -> bool:
+    """Return whether φ or a rate differs by more than a tenth: the metric would no longer fit."""
+    if a is b:
+        return False
+    pairs = ((a.phi, b.phi), (a.row_rate, b.row_rate), (a.col_rate, b.col_rate))
+    return any(bool(np.any(np.abs(np.log(x / y)) > 0.1)) for x, y in pairs)
