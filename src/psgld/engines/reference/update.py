@@ -131,7 +131,8 @@ def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule
         drift += 0.5 * heat * Gamma * (z**2 - 1.0)
         y, change = x, epsilon * drift + np.sqrt(2.0 * (1.0 - rho) * epsilon * heat * D) * z
     m = rule.move * (rho * rule.m[rows] + change)
-    rule.m[rows] = np.where((y + m < 0.0) & rule.mirror, -m, m)
+    if rho > 0.0:  # else there is none to keep
+        rule.m[rows] = np.where((y + m < 0.0) & rule.mirror, -m, m)
     moved = np.abs(y + m) if rule.mirror else y + m
     return moved**2 if root else moved
 
