@@ -74,7 +74,7 @@ def sample(
         `PSGLD(…)` by default, or another of `psgld.samplers.SAMPLERS`, or its name.
     engine
         `Threads(n)`, all cores by default; or `MPI(n)`, n threads on each rank that `mpiexec` started. All ranks
-        call with the same arguments, and rank 0 returns the draws of W and H.
+        call with the same arguments, and rank 0 returns the draws of W and H. `Reference()` is the update in NumPy.
     draws
         Kept draws per chain.
     tune

@@ -2,7 +2,7 @@
 
     x ← x + ε D ∘ ∇log p + ε τ Γ + sqrt(2 ε τ' D) ∘ N(0, 1)
 
-D, Γ and τ' themselves are in the core (`step.hpp`) and in `reference.py`; here is when their frozen parts are
+D, Γ and τ' themselves are in the engines (`step.hpp`, `reference/update.py`); here is when their frozen parts are
 refreshed, and which step sizes suit them.
 """
 

@@ -105,7 +105,7 @@ class RingFactors(CoreFactors):
         self.core.restore()
         self._complete.clear()
 
-    # -- adding up: each strip on its rank, then all in a fixed order (`grouped.hpp`) -----------------------
+    # -- adding up: each strip on its rank, then all in a fixed order (`group_sums.hpp`) -----------------------
 
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
