@@ -105,8 +105,8 @@ class NonNegative(Metric):
 
     def rescale(self, chain: Blocks, hyper: Hyper) -> None:
         """Take b from the weights of the last pass and the present φ and λ."""
-        chain.set_bound(W, hyper.row_rate)
-        chain.set_bound(H, hyper.col_rate)
+        for which in (W, H):
+            chain.set_bound(which, hyper.modes[which].rate)
 
     def state(self, chain: Blocks) -> dict[str, NDArray[Any]]:
         """Return the weights of the last pass."""
@@ -157,8 +157,8 @@ class RealValued(Metric):
     def refresh(self, chain: Blocks, hyper: Hyper, size: int) -> None:
         """Take q from the present state: sums over the factors, cheap enough for every cycle."""
         weighted = chain.sums()[:, 2] / (size * hyper.phi)
-        chain.core.set_curvature(W, weighted[H], hyper.row_rate)
-        chain.core.set_curvature(H, weighted[W], hyper.col_rate)
+        for which, other in ((W, H), (H, W)):
+            chain.core.set_curvature(which, weighted[other], hyper.modes[which].rate)
 
     def state(self, chain: Blocks) -> dict[str, NDArray[Any]]:
         """Return q / φ and λ of both factors, (2, 2, K)."""

@@ -70,7 +70,8 @@ def _far(a: Hyper, b: Hyper) -> bool:
     """Return whether φ or a rate differs by more than a tenth: the metric would no longer fit."""
     if a is b:
         return False
-    pairs = ((a.phi, b.phi), (a.row_rate, b.row_rate), (a.col_rate, b.col_rate))
+    pairs: list[tuple[Any, Any]] = [(a.phi, b.phi)]
+    pairs += [(x.rate, y.rate) for x, y in zip(a.modes, b.modes, strict=True)]
     return any(bool(np.any(np.abs(np.log(x / y)) > 0.1)) for x, y in pairs)
 
 
@@ -172,8 +173,8 @@ class LangevinChain(Chain):
         core.key, core.metric, core.mirror = key, setup.metric.code, model.nonnegative
         core.temperature = setup.temperature
         self.factors.second_order = setup.momentum > 0.0
-        core.set_move(W, model.row_free.astype(float))
-        core.set_move(H, model.col_free.astype(float))
+        for mode in model.modes:
+            core.set_move(mode.axis, mode.free.astype(float))
         self._next_upkeep = setup.cycle
         self._upkeeps = 0
         self._start_factors()
@@ -328,7 +329,7 @@ class LangevinChain(Chain):
             **{
                 f"{prefix}/{name}": value
                 for prefix, hyper in self._hypers()
-                for name, value in vars(hyper).items()
+                for name, value in hyper.arrays().items()
             },
             **{name: getattr(self, attribute) for name, attribute in _NUMBERS.items()},
             "divergences": list(self.divergences),
@@ -337,7 +338,7 @@ class LangevinChain(Chain):
     def set_state(self, state: State) -> None:
         """Go on from a state that `state` returned."""
         now, self._metric_hyper, self._saved_hyper = (
-            Hyper.from_dict({name: state[f"{prefix}/{name}"] for name in vars(hyper)})
+            Hyper.from_arrays({name: state[f"{prefix}/{name}"] for name in hyper.arrays()})
             for prefix, hyper in self._hypers()
         )
         self.factors.set_state(state)
@@ -405,7 +406,7 @@ class LangevinChain(Chain):
         core.phi = self.hyper.phi
         for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
             core.set_prior(which, inverse, linear, quadratic)
-            normal = self._normal(which)
+            normal = self.hyper.modes[which].normal
             if normal is not None:
                 core.set_coupling(which, normal.off_diagonal)
 
@@ -443,18 +444,14 @@ class LangevinChain(Chain):
 
     def _start_factors(self) -> None:
         model, start = self.setup.model, self.setup.start
-        sizes = start_sizes(model, self.setup.moments, start)
-        for which, size, free in zip((W, H), sizes, (model.row_free, model.col_free), strict=True):
-            x = self.factors.noise(which, 0) * size
+        for mode, size in zip(model.modes, start_sizes(model, self.setup.moments, start), strict=True):
+            x = self.factors.noise(mode.axis, 0) * size
             if model.nonnegative:
                 x = np.abs(x) * np.sqrt(np.pi / 2)  # of mean `size`
             elif not model.bias:
-                self._start_at_mean(which, x)
-            if model.bias:
-                x[:, model.rank :] = np.where(
-                    free[model.rank :], self._prior_means()[which][model.rank :], 1.0
-                )
-            self.factors.set_factor(which, x)
+                self._start_at_mean(mode.axis, x)
+            mode.start_biases(x, self.hyper.offset)
+            self.factors.set_factor(mode.axis, x)
 
     def _start_at_mean(self, which: int, x: NDArray[Any]) -> None:
         """Let the first component carry the mean of the data, where it is large, and the others the variance.
