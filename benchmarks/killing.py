@@ -59,7 +59,7 @@ def differing(one: psgld.Posterior, whole: psgld.Posterior) -> list[str]:
     keys = whole.settings["keys"]
     chains = list(range(len(keys))) if one.chains == len(keys) else None
     wrong = []
-    for group, other in ((vars(one.draws), vars(whole.draws)), (one.sample_stats, whole.sample_stats)):
+    for group, other in ((one.draws.arrays(), whole.draws.arrays()), (one.sample_stats, whole.sample_stats)):
         for name, array in group.items():
             if array is None:
                 continue

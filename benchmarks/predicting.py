@@ -53,7 +53,9 @@ def run(settings: Settings) -> Iterator[Row]:
 
 def _intervals(draws: Draws, rows: Any, cols: Any) -> dict[str, Case]:
     """Intervals of new observations, by psgld and by NumPy: real-valued factors, and non-negative ones."""
-    positive = replace(draws, W=0.3 * np.abs(draws.W), H=0.3 * np.abs(draws.H), phi=np.ones_like(draws.phi))
+    positive = replace(draws, phi=np.ones_like(draws.phi))
+    for axis, mode in enumerate(draws.modes):
+        positive = positive.with_mode(axis, factor=0.3 * np.abs(mode.factor))
     cases: dict[str, Case] = {}
     for member, (likelihood, noise) in _MEMBERS.items():
         own = draws if member == "Gaussian" else positive
@@ -96,7 +98,9 @@ def _made_up(size: int, rank: int, kept: int) -> Draws:
     rng = np.random.default_rng(0)
     W, H = (rng.normal(size=(2, kept, size, rank)).astype(np.float32) for _ in range(2))
     rate = np.ones((2, kept, rank))
-    return Draws(W, H, None, None, rate, rate, np.zeros((2, kept)), np.full((2, kept), 0.5))
+    return Draws.of(
+        W=W, H=H, row_rate=rate, col_rate=rate, offset=np.zeros((2, kept)), phi=np.full((2, kept), 0.5)
+    )
 
 
 def _flat(draws: Draws) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -124,7 +124,7 @@ def draw(case, blocks, engine, **changes):
 
 def record(post):
     """Return everything of a posterior as arrays."""
-    tables = {"draws": vars(post.draws), "stats": post.sample_stats, "warmup": post.warmup}
+    tables = {"draws": post.draws.arrays(), "stats": post.sample_stats, "warmup": post.warmup}
     found = {f"{t}/{n}": a for t, table in tables.items() for n, a in table.items() if a is not None}
     return found | {"mean": post.tracked.mean, "sd": post.tracked.sd, "divergences": post.divergences}
 

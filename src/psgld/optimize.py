@@ -10,7 +10,7 @@ import numpy as np
 
 from .data.observations import observations
 from .dynamics.probes import Probes
-from .engines import Engine, H, Threads, W
+from .engines import Engine, Threads
 from .errors import SamplingError
 from .models import FactorModel
 from .posterior.estimate import Estimate
@@ -152,16 +152,18 @@ class _Climb:
 
 def _estimate(chain: Any, climb: Any, interrupted: bool) -> Estimate:
     chain.settle()  # it may have been interrupted between two checks
-    setup, rank, hyper = chain.setup, chain.setup.model.rank, chain.hyper
-    w, h = chain.factors.factor(W), chain.factors.factor(H)
-    bias, likelihood, phi = setup.model.bias, setup.model.likelihood, hyper.phi
+    setup, hyper = chain.setup, chain.hyper
+    (W, row_bias), (H, col_bias) = (
+        mode.unpack(chain.factors.factor(mode.axis), hyper.offset) for mode in setup.model.modes
+    )
+    likelihood, phi = setup.model.likelihood, hyper.phi
     if likelihood.beta == 2.0 and likelihood.phi is None:
         phi = chain.factors.fresh_squared_residuals() / setup.data.size
     return Estimate(
-        W=w[:, :rank],
-        H=h[:, :rank].T,
-        row_bias=w[:, rank] if bias else None,
-        col_bias=h[:, rank + 1] - hyper.offset if bias else None,
+        W=W,
+        H=H.T,
+        row_bias=row_bias,
+        col_bias=col_bias,
         offset=hyper.offset + setup.shift,
         phi=phi,
         row_rate=hyper.row_rate,

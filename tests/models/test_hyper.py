@@ -74,7 +74,7 @@ def test_what_the_user_fixed_stays_exactly():
     model = FactorModel(2, Gaussian(0.7), Normal(3.0), Normal(4.0), bias=True)
     first = start(model, Moments(1.0, 2.0, 50), start_phi=9.0)
     x = np.random.default_rng(0).normal(size=(6, 4))
-    hyper = draw(model, first, first, stats_of(x), stats_of(x), np.random.default_rng(0), rss=10.0, size=50)
+    hyper = draw(model, first, first, [stats_of(x), stats_of(x)], np.random.default_rng(0), rss=10.0, size=50)
     assert hyper.row_rate.tolist() == [3.0, 3.0, 3.0, 1.0]
     assert hyper.col_rate.tolist() == [4.0, 4.0, 1.0, 4.0]
     assert hyper.phi == 0.7
@@ -85,7 +85,7 @@ def test_draws_of_a_biased_gaussian_are_the_conditionals():
     rng, model = np.random.default_rng(4), FactorModel(1, "gaussian", bias=True)
     first = start(model, Moments(3.0, 2.0, 100), start_phi=0.5)
     row, col = rng.normal(size=(30, 3)), 3.0 + rng.normal(size=(20, 3))
-    drawn = [draw(model, first, first, stats_of(row), stats_of(col), rng, 40.0, 100) for _ in range(3000)]
+    drawn = [draw(model, first, first, [stats_of(row), stats_of(col)], rng, 40.0, 100) for _ in range(3000)]
     # W is the longer factor: its precision stays, which pins the scale; that of H is drawn.
     assert {h.row_rate[0] for h in drawn} == {first.row_rate[0]}
     rate = 1 / first.col_rate[0] + 0.5 * (col[:, 0] ** 2).sum()
@@ -104,7 +104,7 @@ def test_draw_of_an_exponential_rate():
     rng, model = np.random.default_rng(5), FactorModel(3, "poisson", col_prior=Exponential(2.0))
     first = start(model, Moments(6.0, 2.0, 100), start_phi=1.0)
     w = rng.gamma(2.0, size=(10, 3))
-    drawn = [draw(model, first, first, stats_of(w), stats_of(w), rng, 1.0, 1) for _ in range(3000)]
+    drawn = [draw(model, first, first, [stats_of(w), stats_of(w)], rng, 1.0, 1) for _ in range(3000)]
     rate = 1 / first.row_rate[0] + w.sum()
     assert stats.kstest([h.row_rate[0] for h in drawn], stats.gamma(31, scale=1 / rate).cdf).pvalue > 1e-3
     assert all((h.col_rate == 2.0).all() and h.phi == 1.0 and h.offset == 0.0 for h in drawn)
@@ -114,7 +114,7 @@ def test_without_residuals_the_noise_stays():
     model = FactorModel(1, "gaussian")
     first = start(model, Moments(0.0, 1.0, 10), start_phi=0.5)
     x = stats_of(np.ones((4, 1)))
-    assert draw(model, first, first, x, x, np.random.default_rng(0)).phi == 0.5
+    assert draw(model, first, first, [x, x], np.random.default_rng(0)).phi == 0.5
 
 
 def test_there_and_back():

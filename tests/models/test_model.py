@@ -28,15 +28,15 @@ def test_one_prior_given_decides_the_kind_of_the_other():
 def test_biases_are_two_more_components_each_half_frozen():
     model = FactorModel(3, Gaussian(), bias=True)
     assert model.components == 5
-    assert model.row_free.tolist() == [True, True, True, True, False]
-    assert model.col_free.tolist() == [True, True, True, False, True]
+    assert model.modes[0].free.tolist() == [True, True, True, True, False]
+    assert model.modes[1].free.tolist() == [True, True, True, False, True]
 
 
 def test_without_biases_everything_moves():
     model = FactorModel(np.int32(3), Poisson())
     assert model.components == model.rank == 3
     assert type(model.rank) is int
-    assert model.row_free.all() and model.col_free.all() and len(model.row_free) == 3
+    assert all(mode.free.all() and len(mode.free) == 3 for mode in model.modes)
 
 
 @pytest.mark.parametrize(

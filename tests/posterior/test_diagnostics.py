@@ -41,7 +41,7 @@ def white(rng, shift=0.0):
     W, H = 1 + 0.1 * rng.random((2, 400, 6, 1)), 1 + 0.1 * rng.random((2, 400, 5, 1))
     W[1] += shift
     rate = np.ones((2, 400, 1))
-    draws = Draws(W, H, None, None, rate, rate, np.zeros((2, 400)), np.ones((2, 400)))
+    draws = Draws.of(W=W, H=H, row_rate=rate, col_rate=rate, offset=np.zeros((2, 400)), phi=np.ones((2, 400)))
     stats = {"lp": rng.normal(size=(2, 400))}
     return psgld.Posterior(draws, model, (6, 5), stats, {}, {})
 

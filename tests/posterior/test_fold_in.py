@@ -11,7 +11,6 @@ from psgld.datasets import ratings, synthetic
 from psgld.dynamics.step_size import Power
 from psgld.posterior.fold_in import Entries, Other, draw, gaussian, mode
 from psgld.posterior.posterior import Posterior
-from psgld.runs.draws import Draws
 
 
 def other(H, phi, rate, prior, beta, draws=1, bias=None, bias_rate=None):
@@ -273,9 +272,7 @@ def test_start_takes_the_draws_as_they_are():
     for chain, before in ((0, 0), (1, 1), (2, 0)):
         np.testing.assert_allclose(again.W[chain, 0], post.W[before, -1], atol=1e-3)
         np.testing.assert_allclose(again.H[chain, 0], post.H[before, -1], atol=1e-3)
-    empty = replace(
-        post, draws=Draws(**{**vars(post.draws), "W": post.draws.W[:, :0], "H": post.draws.H[:, :0]})
-    )
+    empty = replace(post, draws=post.draws.without_factors())
     with pytest.raises(psgld.SamplingError, match="keep=True"):
         empty.update(V)
 
@@ -307,7 +304,7 @@ def conjugate(d, model, shift, side, c, s, at, v):
         offset = d.offset[c, s] - shift
         a, b = d.row_bias[c, s][:, None].astype(float), d.col_bias[c, s][:, None] + offset
         W, H = np.hstack([W, a, np.ones_like(a)]), np.hstack([H, np.ones_like(b), b])
-    X, free = (H, model.row_free) if side == "rows" else (W, model.col_free)
+    X, free = (H, model.modes[0].free) if side == "rows" else (W, model.modes[1].free)
     m, precision = (d.row_mean, d.row_precision) if side == "rows" else (d.col_mean, d.col_precision)
     m, precision = m[c, s][free], precision[c, s][np.ix_(free, free)]
     X, phi = X[at], d.phi[c, s]
@@ -335,7 +332,7 @@ def test_new_rows_under_a_normal_wishart_prior(bpmf, side, pattern):
     lines = (V if side == "rows" else V.T)[:3] + 0.5
     at = np.arange(lines.shape[1]) if pattern == "whole" else np.array([0, 3, 4, 11, 17])
     found = entries([{int(j): v[j] for j in at} for v in lines])
-    X, own = gaussian(Other.of(d, model, side), found, None)
+    X, own = gaussian(Other.of(d, model, int(side == "cols")), found, None)
     for q, v in enumerate(lines):
         for s in range(6):
             exact, _ = conjugate(d, model, shift, side, 1, s, at, v[at])
@@ -344,7 +341,7 @@ def test_new_rows_under_a_normal_wishart_prior(bpmf, side, pattern):
             got = X[6 + s, q] if own is None else np.append(X[6 + s, q], own[6 + s, q])
             np.testing.assert_allclose(got, exact, rtol=1e-8, atol=1e-9)
     S = 4000
-    again = replace(Other.of(d, model, side).one(0), beta=2.0)
+    again = replace(Other.of(d, model, int(side == "cols")).one(0), beta=2.0)
     many = {n: np.repeat(a, S, axis=0) for n, a in vars(again).items() if isinstance(a, np.ndarray)}
     X, own = gaussian(replace(again, **many), found, 3)
     _, cov = conjugate(d, model, shift, side, 0, 0, at, lines[0][at])
@@ -401,7 +398,7 @@ def test_update_under_a_normal_wishart_prior_goes_on(bpmf):
 
 def test_draws_of_an_older_version_are_refused(bpmf):
     V, post = bpmf
-    old = replace(post, draws=replace(post.draws, row_mean=None, row_precision=None))
+    old = replace(post, draws=post.draws.with_mode(0, mean=None, precision=None))
     for ask in (lambda: old.fold_in(V[:2]), lambda: old.update(V)):
         with pytest.raises(psgld.ModelError, match="older psgld did not keep"):
             ask()

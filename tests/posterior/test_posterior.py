@@ -107,7 +107,7 @@ def test_there_and_back(post, tmp_path):
     post.save(tmp_path / "run.npz")
     again = psgld.load(tmp_path / "run.npz")
     assert again.model == post.model and again.settings == post.settings and again.shape == post.shape
-    for name, array in vars(post.draws).items():
+    for name, array in post.draws.arrays().items():
         np.testing.assert_array_equal(getattr(again.draws, name), array)
     for name in post.sample_stats:
         np.testing.assert_array_equal(again.sample_stats[name], post.sample_stats[name])

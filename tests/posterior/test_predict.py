@@ -31,7 +31,10 @@ def made_up(dtype="float32", bias=True, chains=2, kept=15, rows=23, cols=17, ran
     a, c = (rng.gamma(1.0, 0.1, (chains, kept, n)).astype(dtype) if bias else None for n in (rows, cols))
     rate = np.ones((chains, kept, rank))
     offset = rng.gamma(1.0, 0.1, (chains, kept)) if bias else np.zeros((chains, kept))
-    return Draws(W, H, a, c, rate, rate, offset, phi * rng.gamma(50.0, 1 / 50.0, (chains, kept)))
+    return Draws.of(
+        W=W, H=H, row_bias=a, col_bias=c, row_rate=rate, col_rate=rate, offset=offset,
+        phi=phi * rng.gamma(50.0, 1 / 50.0, (chains, kept)),
+    )  # fmt: skip
 
 
 def means(d):
@@ -84,7 +87,9 @@ def one_distribution(likelihood, mu, phi, n, seed=2):
     """n new observations of the same distribution, at 16 pairs: a whole tile."""
     one, kept = np.ones((1, 1, 1)), n // 16
     W, H = np.full((1, kept, 1, 1), mu), np.ones((1, kept, 16, 1))
-    d = Draws(W, H, None, None, one, one, np.zeros((1, kept)), np.full((1, kept), phi))
+    d = Draws.of(
+        W=W, H=H, row_rate=one, col_rate=one, offset=np.zeros((1, kept)), phi=np.full((1, kept), phi)
+    )
     return Prediction(d, likelihood, np.zeros(16, int), np.arange(16), seed).new_draws().ravel()
 
 
@@ -152,7 +157,7 @@ def test_tails_of_the_normal_behind_gamma_draws():
     one = np.ones((1, 1, 1))
     phi = np.full((1, n // 4), 1 / shape)
     W, H = np.ones((1, n // 4, 1, 1)), np.ones((1, n // 4, 4, 1))
-    d = Draws(W, H, None, None, one, one, np.zeros_like(phi), phi)
+    d = Draws.of(W=W, H=H, row_rate=one, col_rate=one, offset=np.zeros_like(phi), phi=phi)
     drawn = Prediction(d, psgld.Gamma(), np.zeros(4, int), np.arange(4), seed=2).new_draws().ravel()
     u = stats.gamma.cdf(drawn, shape, scale=1 / shape)
     for tail in (1e-4, 5e-4, 1e-3, 1e-2, 0.1, 0.3):
@@ -177,9 +182,9 @@ def test_new_observations_follow_the_likelihood(member):
         if member == "poisson":
             phi = 1.0
         one = np.ones((1, 1, 1))
-        d = Draws(
-            np.full((1, n // 2, 1, 1), mu), np.ones((1, n // 2, 2, 1)), None, None, one, one,
-            np.zeros((1, n // 2)), np.full((1, n // 2), phi),
+        d = Draws.of(
+            W=np.full((1, n // 2, 1, 1), mu), H=np.ones((1, n // 2, 2, 1)), row_rate=one, col_rate=one,
+            offset=np.zeros((1, n // 2)), phi=np.full((1, n // 2), phi),
         )  # fmt: skip
         drawn = Prediction(d, likelihood, np.zeros(2, int), np.arange(2), seed=5).new_draws().ravel()
         direct = likelihood.sample(np.full(20_000, mu), phi, np.random.default_rng(1))

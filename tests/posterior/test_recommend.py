@@ -184,7 +184,7 @@ def test_similar_does_not_see_the_symmetries(post):
     rng = np.random.default_rng(0)
     turn = rng.normal(size=(2, 40, 3, 3))
     d = post.draws
-    turned = replace(d, W=d.W @ turn, H=d.H @ np.linalg.inv(turn).swapaxes(-1, -2))
+    turned = d.with_mode(0, factor=d.W @ turn).with_mode(1, factor=d.H @ np.linalg.inv(turn).swapaxes(-1, -2))
     a, b = post.similar_rows("user-1"), replace(post, draws=turned).similar_rows("user-1")
     assert a.labels.tolist() == b.labels.tolist()
     np.testing.assert_allclose(a.score, b.score, rtol=1e-3)

@@ -28,7 +28,10 @@ def made_up(rng, draws, rows, cols, rank, bias=False, offset=0.0, dtype=np.float
     rate = np.ones((1, draws, rank))
     a, c = (around(rows), around(cols)) if bias else (None, None)
     level = offset + 0.1 * offset * rng.normal(size=(1, draws))
-    return Draws(around(rows, rank), around(cols, rank), a, c, rate, rate, level, np.ones((1, draws)))
+    return Draws.of(
+        W=around(rows, rank), H=around(cols, rank), row_bias=a, col_bias=c, row_rate=rate, col_rate=rate,
+        offset=level, phi=np.ones((1, draws)),
+    )  # fmt: skip
 
 
 def among(rng, rows, cols, seen=0.0, allowed=1.0):

@@ -58,7 +58,7 @@ def test_passed_marks_are_as_those_that_were_stopped_at(case, thin, monkeypatch)
     stopped = psgld.sample(**settings)
     assert passed.divergences == stopped.divergences
     assert (passed.divergences > 0) == case.startswith("diverging")
-    for name, expected in vars(stopped.draws).items():
+    for name, expected in stopped.draws.arrays().items():
         np.testing.assert_array_equal(getattr(passed.draws, name), expected, err_msg=name)
     for name in ("sample_stats", "warmup"):
         for column, expected in getattr(stopped, name).items():

@@ -95,15 +95,15 @@ def test_hyperparameters_there_and_back():
     model = MODELS["normal-wishart, biases"]
     first = hyperparameters.start(model, Moments(0.0, 2.0, 100), 1.0)
     x, y = np.random.default_rng(2).normal(size=(2, 30, model.components))
-    sums = (FactorStats(30, f.sum(0), (f**2).sum(0), f.T @ f) for f in (x, y))
-    hyper = hyperparameters.draw(model, first, first, *sums, np.random.default_rng(0), rss=50.0, size=100)
-    assert hyper.offset == hyper.col_mean[-1] != 0.0
-    assert hyper.row_rate[:4] == pytest.approx(np.diag(hyper.row_precision)[:4])
+    sums = [FactorStats(30, f.sum(0), (f**2).sum(0), f.T @ f) for f in (x, y)]
+    hyper = hyperparameters.draw(model, first, first, sums, np.random.default_rng(0), rss=50.0, size=100)
+    assert hyper.offset == hyper.modes[1].normal.mean[-1] != 0.0
+    assert hyper.row_rate[:4] == pytest.approx(np.diag(hyper.modes[0].normal.precision)[:4])
     back = Hyper.from_dict(json.loads(json.dumps(hyper.to_dict())))
-    for name, value in vars(hyper).items():
-        np.testing.assert_array_equal(getattr(back, name), value)
+    for name, value in hyper.arrays().items():
+        np.testing.assert_array_equal(back.arrays()[name], value)
     plain = hyperparameters.start(MODELS["normal"], Moments(0.0, 2.0, 100), 1.0)
-    assert plain.row_normal is None and "row_mean" not in plain.to_dict()
+    assert plain.modes[0].normal is None and "row_mean" not in plain.to_dict()
 
 
 def test_model_of_one_prior():
@@ -127,7 +127,7 @@ def test_rows_are_drawn_from_their_exact_distribution(model, form):
     chain.advance(3)
     V = V - chain.setup.shift
     other = chain.factors.factor(H)
-    move = model.row_free
+    move = model.modes[0].free
     frozen = chain.factors.factor(W)[0, ~move]
     drawn = []
     for t in range(4000):
@@ -136,7 +136,7 @@ def test_rows_are_drawn_from_their_exact_distribution(model, form):
         drawn.append(chain.factors.factor(W)[:8])
     drawn = np.array(drawn)
     assert (drawn[..., ~move] == frozen).all()
-    normal = chain._normal(W)
+    normal = chain.hyper.modes[W].normal
     prior = np.diag(chain.hyper.row_rate[move]) if normal is None else normal.precision[np.ix_(move, move)]
     linear = np.zeros(move.sum()) if normal is None else normal.linear[move]
     for i in range(8):
@@ -218,8 +218,8 @@ def test_going_on_from_a_state(model, sampler):
     second.advance(23)
     for which in (W, H):
         np.testing.assert_array_equal(whole.factors.factor(which), second.factors.factor(which))
-    for name, value in vars(whole.hyper).items():
-        np.testing.assert_array_equal(value, getattr(second.hyper, name))
+    for name, value in whole.hyper.arrays().items():
+        np.testing.assert_array_equal(value, second.hyper.arrays()[name])
 
 
 @each_model
@@ -233,11 +233,14 @@ def test_log_posterior(model, sampler):
     chain.advance(20)
     mu = chain.factors.factor(W) @ chain.factors.factor(H).T + setup.shift
     expected = np.nansum(stats.norm.logpdf(V, mu, np.sqrt(chain.hyper.phi)))
-    for which, free in ((W, model.row_free), (H, model.col_free)):
-        x, normal = chain.factors.factor(which)[:, free], chain._normal(which)
+    for mode, hyper in zip(model.modes, chain.hyper.modes, strict=True):
+        free, normal = mode.free, hyper.normal
+        x = chain.factors.factor(mode.axis)[:, free]
         if normal is None:
-            rate = chain.hyper.row_rate if which == W else chain.hyper.col_rate
-            expected += stats.norm.logpdf(x, chain._prior_means()[which][free], rate[free] ** -0.5).sum()
+            mean = np.zeros(model.components)
+            if model.bias and mode.axis == H:
+                mean[-1] = chain.hyper.offset
+            expected += stats.norm.logpdf(x, mean[free], hyper.rate[free] ** -0.5).sum()
         else:
             cov = np.linalg.inv(normal.precision[np.ix_(free, free)])
             expected += stats.multivariate_normal(normal.mean[free], cov).logpdf(x).sum()
@@ -268,7 +271,7 @@ def test_a_precision_that_floats_cannot_hold():
     data, _ = matrix()
     chain = start(data, BPMF)
     bad = -np.eye(3)
-    chain.hyper = Hyper(**{**vars(chain.hyper), "row_precision": bad, "row_rate": np.diag(bad)})
+    chain.hyper = Hyper.from_arrays(chain.hyper.arrays() | {"row_precision": bad, "row_rate": np.diag(bad)})
     with pytest.raises(SamplingError, match=r"not positive definite.*rank"):
         chain._draw_rows(W)
 

@@ -173,8 +173,8 @@ def test_goes_on_from_its_state(name, case):
     assert whole.log_posterior() == resumed.log_posterior()
     for which in (W, H):
         np.testing.assert_array_equal(whole.factors.factor(which), resumed.factors.factor(which))
-    for field, value in vars(whole.hyper).items():
-        np.testing.assert_array_equal(value, getattr(resumed.hyper, field))
+    for field, value in whole.hyper.arrays().items():
+        np.testing.assert_array_equal(value, resumed.hyper.arrays()[field])
 
 
 @pytest.mark.parametrize("nonnegative", [False, True])

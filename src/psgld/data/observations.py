@@ -161,7 +161,7 @@ class Observations(Constructors):
             values = self.values.astype("<f8" if exact else "<f4") + 0  # -0.0 is 0.0
         for array in (self.indptr.astype("<i8"), self.indices.astype("<i4"), values):
             digest.update(array.data)
-        for labels in (self.row_labels, self.col_labels):
+        for labels in self.labels:
             if (
                 labels is not None
                 and labels.dtype.kind == "i"
@@ -249,6 +249,11 @@ class Observations(Constructors):
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])[self.csr.indptr]
         csr = Csr(indptr, self.indices[keep], self.values[keep])
         return replace(self, csr=csr, stored=left, totals=None), test
+
+    @property
+    def labels(self) -> tuple[LabelArray | None, LabelArray | None]:
+        """The labels of each mode: rows, columns."""
+        return self.row_labels, self.col_labels
 
     def row_index(self, labels: Any) -> IntArray:
         """Return the row indices of labels; without row labels, check that they are indices."""

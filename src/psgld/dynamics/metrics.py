@@ -105,8 +105,8 @@ class NonNegative(Metric):
 
     def rescale(self, factors: Factors, hyper: Hyper) -> None:
         """Take b from the weights of the last pass and the present φ and λ."""
-        factors.set_bound(W, hyper.row_rate)
-        factors.set_bound(H, hyper.col_rate)
+        for which in (W, H):
+            factors.set_bound(which, hyper.modes[which].rate)
 
     def state(self, factors: Factors) -> dict[str, NDArray[Any]]:
         """Return the weights of the last pass."""
@@ -157,8 +157,8 @@ class RealValued(Metric):
     def refresh(self, factors: Factors, hyper: Hyper, size: int) -> None:
         """Take q from the present state: sums over the factors, cheap enough for every cycle."""
         weighted = factors.sums()[:, 2] / (size * hyper.phi)
-        factors.set_curvature(W, weighted[H], hyper.row_rate)
-        factors.set_curvature(H, weighted[W], hyper.col_rate)
+        for which, other in ((W, H), (H, W)):
+            factors.set_curvature(which, weighted[other], hyper.modes[which].rate)
 
     def state(self, factors: Factors) -> dict[str, NDArray[Any]]:
         """Return q / φ and λ of both factors, (2, 2, K)."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from psgld.errors import ModelError
 from psgld.models.likelihoods.members import likelihood as as_likelihood
 from psgld.models.likelihoods.members import likelihood_from_dict
 from psgld.models.likelihoods.tweedie import Tweedie
+from psgld.models.modes import NAMES, Mode
 from psgld.models.priors.families import Exponential, Normal, NormalWishart, Prior, prior_from_dict
 
 MAX_RANK = 1000
@@ -68,8 +70,8 @@ class FactorModel:
             raise ModelError(f"bias must be True or False, got {bias!r}")
         _check_priors(member, row, col, bool(bias))
         rank = _check_rank(rank)
-        for side, prior in (("row_prior", row), ("col_prior", col)):
-            _check_degrees(side, prior, rank + int(bias))
+        for names, prior in zip(NAMES, (row, col), strict=True):
+            _check_degrees(names.prior, prior, rank + int(bias))
         values = {
             "rank": rank,
             "likelihood": member,
@@ -80,37 +82,27 @@ class FactorModel:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @cached_property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes: rows and columns of V, each with its prior and the layout of its stored components."""
+        priors = (self.row_prior, self.col_prior)
+        biases = len(priors) if self.bias else 0
+        return tuple(Mode(axis, self.rank, prior, biases) for axis, prior in enumerate(priors))
+
     @property
     def nonnegative(self) -> bool:
-        """Whether W and H are non-negative."""
+        """Whether the factors are non-negative."""
         return self.row_prior.nonnegative
 
     @property
     def centred(self) -> bool:
         """Whether the mean of the data is no business of the factors: there are biases, or the model is BPMF."""
-        return (
-            self.bias
-            or isinstance(self.row_prior, NormalWishart)
-            or isinstance(self.col_prior, NormalWishart)
-        )
+        return self.bias or any(isinstance(mode.prior, NormalWishart) for mode in self.modes)
 
     @property
     def components(self) -> int:
         """The number of components that are stored: the rank, and two more for the biases."""
-        return self.rank + 2 if self.bias else self.rank
-
-    @property
-    def row_free(self) -> NDArray[np.bool_]:
-        """The components of W that move: all but the ones that carry the column bias."""
-        return self._all_but(self.rank + 1)
-
-    @property
-    def col_free(self) -> NDArray[np.bool_]:
-        """The components of H that move: all but the ones that carry the row bias."""
-        return self._all_but(self.rank)
-
-    def _all_but(self, frozen: int) -> NDArray[np.bool_]:
-        return np.asarray(np.arange(self.components) != frozen)
+        return self.modes[0].components
 
     def check_values(self, values: ArrayLike) -> None:
         """Raise DataError if the likelihood does not allow some of the observed values."""
@@ -162,7 +154,8 @@ def _check_rank(rank: object) -> int:
 
 def _check_priors(likelihood: Tweedie, row: Prior, col: Prior, bias: bool) -> None:
     """Raise ModelError if the likelihood, the priors and the biases do not go together."""
-    for side, prior in (("row_prior", row), ("col_prior", col)):
+    for names, prior in zip(NAMES, (row, col), strict=True):
+        side = names.prior
         if not isinstance(prior, Prior):
             raise ModelError(
                 f"{side} must be Exponential(), GammaPrior(), Normal() or NormalWishart(), got {prior!r}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from psgld.models.common import Array, real
 from psgld.models.factor_model import FactorModel
+from psgld.models.modes import NAMES, Mode
 from psgld.models.priors.families import Prior
 from psgld.models.priors.normal_wishart import NormalWishart, RowNormal
 
@@ -19,60 +21,67 @@ _LEAST_NOISE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Hyper:
-    """A state of the hyperparameters: rates or precisions (K',) of W and H, global offset, dispersion φ.
+class ModeHyper:
+    """The hyperparameters of a mode: rates or precisions (K',) of its components.
 
-    Under a normal–Wishart prior there are also the mean m (K',) and the precision Λ (K', K') of the rows, and the rates
-    are the diagonal of Λ; under other priors they are empty.
+    Under a normal–Wishart prior also the mean m (K',) and the precision Λ (K', K') of its rows; the rates are then the
+    diagonal of Λ.
     """
 
-    row_rate: Array
-    col_rate: Array
+    rate: Array
+    normal: RowNormal | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Hyper:
+    """A state of the hyperparameters: those of each mode, the global offset, the dispersion φ."""
+
+    modes: tuple[ModeHyper, ...]
     offset: float
     phi: float
-    row_mean: Array = field(default_factory=lambda: np.empty(0))
-    row_precision: Array = field(default_factory=lambda: np.empty((0, 0)))
-    col_mean: Array = field(default_factory=lambda: np.empty(0))
-    col_precision: Array = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
-    def row_normal(self) -> RowNormal | None:
-        """The normal distribution of the rows of W, under a prior that has one."""
-        return RowNormal(self.row_mean, self.row_precision) if self.row_mean.size else None
+    def row_rate(self) -> Array:
+        """Rates or precisions of the components of W."""
+        return self.modes[0].rate
 
     @property
-    def col_normal(self) -> RowNormal | None:
-        """The normal distribution of the rows of H, under a prior that has one."""
-        return RowNormal(self.col_mean, self.col_precision) if self.col_mean.size else None
+    def col_rate(self) -> Array:
+        """Rates or precisions of the components of H."""
+        return self.modes[1].rate
 
-    def with_normals(self, row: RowNormal | None, col: RowNormal | None, model: FactorModel) -> Hyper:
-        """Return the same with these normal distributions of the rows, their precisions and their offset."""
-        out = self
-        if row is not None:
-            rate = np.where(model.row_free, np.diag(row.precision), 1.0)
-            out = replace(out, row_rate=rate, row_mean=row.mean, row_precision=row.precision)
-        if col is not None:
-            rate = np.where(model.col_free, np.diag(col.precision), 1.0)
-            out = replace(out, col_rate=rate, col_mean=col.mean, col_precision=col.precision)
-            if model.bias:
-                out = replace(out, offset=float(col.mean[-1]))
+    def arrays(self) -> dict[str, Any]:
+        """Return arrays and numbers by the names of the store; those that a prior does not have are empty."""
+        out: dict[str, Any] = {n.rate: mode.rate for n, mode in zip(NAMES, self.modes, strict=True)}
+        out |= {"offset": self.offset, "phi": self.phi}
+        for n, mode in zip(NAMES, self.modes, strict=True):
+            normal = mode.normal
+            out[n.mean] = np.empty(0) if normal is None else normal.mean
+            out[n.precision] = np.empty((0, 0)) if normal is None else normal.precision
         return out
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> Hyper:
+        """Return the state whose `arrays` these are; those that a prior does not have may be left out."""
+        modes = []
+        for n in NAMES:
+            mean = real(arrays.get(n.mean, ()))
+            normal = RowNormal(mean, real(arrays[n.precision])) if mean.size else None
+            modes.append(ModeHyper(real(arrays[n.rate]), normal))
+        return cls(tuple(modes), float(arrays["offset"]), float(arrays["phi"]))
 
     def to_dict(self) -> dict[str, object]:
         """Return the state in a form fit for JSON."""
         return {
             name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in vars(self).items()
+            for name, value in self.arrays().items()
             if not (isinstance(value, np.ndarray) and value.size == 0)
         }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Hyper:
         """Return the state that `to_dict` described."""
-        values: dict[str, Any] = {
-            name: float(value) if name in ("offset", "phi") else real(value) for name, value in record.items()
-        }
-        return cls(**values)
+        return cls.from_arrays(record)
 
 
 @dataclass(frozen=True)
@@ -111,33 +120,47 @@ def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
     (array([2., 2., 2., 2.]), array([2., 2., 2., 2.]))
     """
     offset = moments.mean if model.bias else 0.0
-    row, col = model.row_prior, model.col_prior
-    row_size, col_size = _sizes(row, col, _product(model, moments))
+    sizes = _sizes(model, _product(model, moments))
     bias_size = float(np.sqrt(_or_one(moments.variance)))
     phi = start_phi if model.likelihood.phi is None else model.likelihood.phi
-    row_rate = _rates(row, row_size, bias_size, model.row_free, model.rank)
-    col_rate = _rates(col, col_size, bias_size, model.col_free, model.rank)
-    return Hyper(row_rate, col_rate, float(offset), float(phi)).with_normals(
-        row.start(row_rate, model.row_free) if isinstance(row, NormalWishart) else None,
-        col.start(col_rate, model.col_free) if isinstance(col, NormalWishart) else None,
-        model,
-    )
+    modes = []
+    for mode, size in zip(model.modes, sizes, strict=True):
+        rate = _rates(mode, size, bias_size)
+        normal = mode.prior.start(rate, mode.free) if isinstance(mode.prior, NormalWishart) else None
+        modes.append(_with_normal(mode, rate, normal))
+    return Hyper(tuple(modes), _offset(model, modes, float(offset)), float(phi))
 
 
-def start_sizes(model: FactorModel, moments: Moments, start: Hyper) -> tuple[Array, Array]:
-    """Return the sizes (K',) at which W and H start: those of their priors, unless W H would exceed the data.
+def _with_normal(mode: Mode, rate: Array, normal: RowNormal | None) -> ModeHyper:
+    """Return the hyperparameters of a mode; where its rows are normal, the rates are their precisions."""
+    if normal is None:
+        return ModeHyper(rate)
+    return ModeHyper(np.where(mode.free, np.diag(normal.precision), 1.0), normal)
+
+
+def _offset(model: FactorModel, modes: Sequence[ModeHyper], offset: float) -> float:
+    """Return the offset: the mean of the biases that have it, where that is part of a normal–Wishart prior."""
+    for mode, hyper in zip(model.modes, modes, strict=True):
+        if mode.centred and hyper.normal is not None:
+            return float(hyper.normal.mean[mode.bias])
+    return offset
+
+
+def start_sizes(model: FactorModel, moments: Moments, start: Hyper) -> tuple[Array, ...]:
+    """Return the sizes (K',) at which the factors start: those of their priors, unless W H would exceed the data.
 
     It would under weak priors that were both given, and the way back from there is long.
     """
-    row, col = (
-        np.array([prior.size_at(float(rate)) for rate in rates])
-        for prior, rates in ((model.row_prior, start.row_rate), (model.col_prior, start.col_rate))
-    )
-    if model.row_prior.given is not None and model.col_prior.given is not None:
-        shrink = float(np.sqrt(min(_product(model, moments) / (row[0] * col[0]), 1.0)))
-        row[: model.rank] *= shrink
-        col[: model.rank] *= shrink
-    return row, col
+    sizes = [
+        np.array([mode.prior.size_at(float(rate)) for rate in hyper.rate])
+        for mode, hyper in zip(model.modes, start.modes, strict=True)
+    ]
+    if all(mode.prior.given is not None for mode in model.modes):
+        product = math.prod(float(size[0]) for size in sizes)
+        shrink = min(_product(model, moments) / product, 1.0) ** (1.0 / len(sizes))
+        for size in sizes:
+            size[: model.rank] *= shrink
+    return tuple(sizes)
 
 
 def _product(model: FactorModel, moments: Moments) -> float:
@@ -155,20 +178,24 @@ def _or_one(value: float) -> float:
     return value if value > 0.0 else 1.0
 
 
-def _sizes(row: Prior, col: Prior, product: float) -> tuple[float, float]:
-    """Return the typical sizes of w and h that multiply to `product`, as far as they are free."""
-    if row.given is not None:
-        row_size = row.size_at(row.given)
-        return row_size, product / row_size
-    if col.given is not None:
-        col_size = col.size_at(col.given)
-        return product / col_size, col_size
-    return product**0.5, product**0.5
+def _sizes(model: FactorModel, product: float) -> list[float]:
+    """Return the typical sizes of the factors, which multiply to `product` as far as they are free.
+
+    Of factors whose priors were all given, the last makes up for the others.
+    """
+    given = [None if m.prior.given is None else m.prior.size_at(m.prior.given) for m in model.modes]
+    if None not in given:
+        given[-1] = None
+    for size in given:
+        product /= 1.0 if size is None else size
+    free = product ** (1.0 / given.count(None))
+    return [free if size is None else size for size in given]
 
 
-def _rates(prior: Prior, size: float, bias_size: float, free: NDArray[np.bool_], rank: int) -> Array:
+def _rates(mode: Mode, size: float, bias_size: float) -> Array:
     """Return the rate of each component: a bias is as large as the data; a frozen one has 1, unused."""
-    sizes = np.where(np.arange(len(free)) < rank, size, bias_size)
+    prior, free = mode.prior, mode.free
+    sizes = np.where(np.arange(len(free)) < mode.rank, size, bias_size)
     rates = [prior.rate_for(float(s)) if prior.given is None else prior.given for s in sizes]
     return np.where(free, rates, 1.0)
 
@@ -177,8 +204,7 @@ def draw(
     model: FactorModel,
     hyper: Hyper,
     start: Hyper,
-    row_stats: FactorStats,
-    col_stats: FactorStats,
+    stats: Sequence[FactorStats],
     rng: np.random.Generator,
     rss: float | None = None,
     size: int | None = None,
@@ -192,48 +218,47 @@ def draw(
     The hyperpriors take their scale from `start`, so that the units of the data do not matter.
     φ of another member is drawn by `DispersionMove`; without `rss` and `size` it stays as it is.
     """
-    row_mean, col_mean = np.zeros((2, model.components))
-    if model.bias:
-        col_mean[-1] = hyper.offset
-    row_moves, col_moves = _moving_rates(model, row_stats.count, col_stats.count)
-    row_rate = _draw_rates(
-        model.row_prior, hyper.row_rate, start.row_rate, row_stats, row_mean, row_moves, rng
-    )
-    col_rate = _draw_rates(
-        model.col_prior, hyper.col_rate, start.col_rate, col_stats, col_mean, col_moves, rng
-    )
+    moves = _moving_rates(model, [s.count for s in stats])
+    rates = [
+        _draw_rates(mode.prior, now.rate, first.rate, s, mode.prior_mean(hyper.offset), moving, rng)
+        for mode, now, first, s, moving in zip(
+            model.modes, hyper.modes, start.modes, stats, moves, strict=True
+        )
+    ]
     offset, phi = hyper.offset, hyper.phi
-    if model.bias and not isinstance(model.col_prior, NormalWishart):
-        offset = rng.normal(col_stats.sum[-1] / col_stats.count, (col_stats.count * col_rate[-1]) ** -0.5)
+    for mode, rate, s in zip(model.modes, rates, stats, strict=True):
+        if mode.centred and not isinstance(mode.prior, NormalWishart):
+            at = mode.rank + mode.axis
+            offset = rng.normal(s.sum[at] / s.count, (s.count * rate[at]) ** -0.5)
     gaussian_phi = model.likelihood.beta == 2.0 and model.likelihood.phi is None
     if gaussian_phi and rss is not None and size is not None:
         phi = (_LEAST_NOISE * start.phi + 0.5 * rss) / rng.standard_gamma(1.0 + 0.5 * size)
-    row_normal = _draw_normal(model.row_prior, row_stats, start.row_rate, model.row_free, rng)
-    col_normal = _draw_normal(model.col_prior, col_stats, start.col_rate, model.col_free, rng)
-    return Hyper(row_rate, col_rate, float(offset), float(phi)).with_normals(row_normal, col_normal, model)
+    modes = [
+        _with_normal(mode, rate, _draw_normal(mode, s, first.rate, rng))
+        for mode, rate, s, first in zip(model.modes, rates, stats, start.modes, strict=True)
+    ]
+    return Hyper(tuple(modes), _offset(model, modes, float(offset)), float(phi))
 
 
-def _draw_normal(
-    prior: Prior, stats: FactorStats, start: Array, free: NDArray[np.bool_], rng: np.random.Generator
-) -> RowNormal | None:
+def _draw_normal(mode: Mode, stats: FactorStats, start: Array, rng: np.random.Generator) -> RowNormal | None:
     """Draw the mean and the precision of the rows, under a prior that has them."""
-    if not isinstance(prior, NormalWishart):
+    if not isinstance(mode.prior, NormalWishart):
         return None
     assert stats.gram is not None
-    return prior.draw(stats.count, stats.sum, stats.gram, start, free, rng)
+    return mode.prior.draw(stats.count, stats.sum, stats.gram, start, mode.free, rng)
 
 
-def _moving_rates(model: FactorModel, rows: int, cols: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the components of W and of H whose rates are drawn.
+def _moving_rates(model: FactorModel, counts: Sequence[int]) -> list[NDArray[np.bool_]]:
+    """Return the components of each factor whose rates are drawn.
 
     The data see only the product of W and H: W → cW, H → H/c with rates λ_w/c and cλ_h fits as well, and with both
-    rates free a chain would wander far along that ridge. So where both are learnt, the longer factor keeps the rate it
+    rates free a chain would wander far along that ridge. So where all are learnt, the longest factor keeps the rate it
     started with, which pins its scale. That takes nothing from the model.
     """
-    row_moves = model.row_free & _has_rates(model.row_prior)
-    col_moves = model.col_free & _has_rates(model.col_prior)
-    both = row_moves & col_moves
-    return (row_moves & ~both, col_moves) if rows >= cols else (row_moves, col_moves & ~both)
+    moves = [mode.free & _has_rates(mode.prior) for mode in model.modes]
+    longest = int(np.argmax(counts))
+    moves[longest] = moves[longest] & ~np.logical_and.reduce(moves)
+    return moves
 
 
 def _has_rates(prior: Prior) -> bool:

@@ -22,10 +22,11 @@ from ..data.observations import Observations, observations
 from ..data.seen import Seen
 from ..errors import DataError, ModelError
 from ..models import FactorModel, NormalWishart, Prior
-from ..runs.draws import Draws, check_factors
+from ..models.modes import NAMES, Mode
+from ..runs.draws import Draws, ModeDraws, check_factors
 from .predict import Floats, check_seed, new_pool
 
-_SIDES = ("rows", "cols")
+_SIDES = tuple(names.side for names in NAMES)
 _TINY = 1e-30
 _GATHERED = 4_000_000
 """Numbers of the other factor that are gathered at a time."""
@@ -67,9 +68,8 @@ class Entries:
 
 def check_kept(draws: Draws, model: FactorModel) -> None:
     """Raise ModelError if the draws do not hold all that the prior of a new row depends on."""
-    for side, prior in (("row", model.row_prior), ("col", model.col_prior)):
-        mean = getattr(draws, f"{side}_mean")
-        if isinstance(prior, NormalWishart) and (mean is None or np.isnan(mean).any()):
+    for mode, own in zip(model.modes, draws.modes, strict=True):
+        if isinstance(mode.prior, NormalWishart) and (own.mean is None or np.isnan(own.mean).any()):
             raise ModelError(
                 "new rows and new starts need the m and Λ of a NormalWishart() prior, which an older psgld did not "
                 "keep with these draws; sample anew"
@@ -93,16 +93,12 @@ class Other:
     precision: Floats | None = None  # (S, K', K')
 
     @classmethod
-    def of(cls, draws: Draws, model: FactorModel, side: str) -> Other:
-        """Look at the draws from the side of the new rows (or columns)."""
+    def of(cls, draws: Draws, model: FactorModel, axis: int) -> Other:
+        """Look at the draws from the axis of the new rows (0) or columns (1)."""
         check_kept(draws, model)
-        rows = side == "rows"
-        H = draws.H if rows else draws.W
-        bias = draws.col_bias if rows else draws.row_bias
-        rate = draws.row_rate if rows else draws.col_rate
-        own = model.rank if rows else model.rank + 1
-        flat = rate.reshape(-1, rate.shape[-1])
-        mean, precision = _normal(draws, model, side)
+        mode, own, other = model.modes[axis], draws.modes[axis], draws.modes[1 - axis]
+        H, bias, rate = other.factor, other.bias, own.rate.reshape(-1, mode.components)
+        mean, precision = _normal(own, mode)
         offset = draws.offset[..., None]
         if bias is None and model.centred:
             bias = np.zeros((*draws.offset.shape, H.shape[2]))  # what was subtracted from the data remains
@@ -111,10 +107,10 @@ class Other:
                 -1, *H.shape[2:]
             ),
             None if bias is None else (bias.astype(np.float64) + offset).reshape(-1, H.shape[2]),
-            np.ascontiguousarray(flat[:, : model.rank], np.float64),
-            np.ascontiguousarray(flat[:, own]) if model.bias else None,
+            np.ascontiguousarray(rate[:, : mode.rank], np.float64),
+            None if mode.bias is None else np.ascontiguousarray(rate[:, mode.bias]),
             np.ascontiguousarray(draws.phi.reshape(-1), np.float64),
-            model.row_prior if rows else model.col_prior,
+            mode.prior,
             model.likelihood.beta,
             mean,
             precision,
@@ -130,16 +126,15 @@ class Other:
         return replace(self, **cut)
 
 
-def _normal(draws: Draws, model: FactorModel, side: str) -> tuple[Floats | None, Floats | None]:
-    """Return m and Λ of new rows (or columns) under a normal–Wishart prior, of the components that move."""
-    name, free = ("row", model.row_free) if side == "rows" else ("col", model.col_free)
-    mean, precision = (getattr(draws, f"{name}_{what}") for what in ("mean", "precision"))
-    if mean is None or precision is None:
+def _normal(draws: ModeDraws, mode: Mode) -> tuple[Floats | None, Floats | None]:
+    """Return m and Λ of new rows under a normal–Wishart prior, of the components that move."""
+    if draws.mean is None or draws.precision is None:
         return None, None
-    m = mean.reshape(-1, len(free))[:, free]
-    if side == "cols" and model.bias:
-        m[:, -1] = 0.0  # the offset is the mean of the column biases, and is subtracted as such
-    return m, precision.reshape(-1, len(free), len(free))[:, free][:, :, free]
+    free = mode.free
+    m = draws.mean.reshape(-1, len(free))[:, free]
+    if mode.centred:
+        m[:, -1] = 0.0  # the offset is the mean of these biases, and is subtracted as such
+    return m, draws.precision.reshape(-1, len(free), len(free))[:, free][:, :, free]
 
 
 def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Any:
@@ -148,23 +143,26 @@ def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: i
     d, seed = posterior.draws, check_seed(seed)
     check_factors(d)
     data, entries = new_entries(posterior, V, side)
-    X, bias = draw(Other.of(d, posterior.model, side), entries, seed, sweeps)
+    axis = _SIDES.index(side)
+    X, bias = draw(Other.of(d, posterior.model, axis), entries, seed, sweeps)
     X = X.reshape(*d.phi.shape, *X.shape[1:])
     if bias is not None:
         bias = bias.reshape(*d.phi.shape, -1)
-    if side == "rows":
-        draws = replace(d, W=X, row_bias=bias)
-        changed = {"shape": (data.shape[0], posterior.shape[1]), "row_labels": data.row_labels}
-        start, index = entries.start, entries.index
-    else:
-        draws = replace(d, H=X, col_bias=bias)
-        changed = {"shape": (posterior.shape[0], data.shape[1]), "col_labels": data.col_labels}
+    shape = (*posterior.shape[:axis], data.shape[axis], *posterior.shape[axis + 1 :])
+    changed = {"shape": shape, NAMES[axis].labels: data.labels[axis]}
+    seen = entries
+    if axis == 1:
         i = np.repeat(np.arange(entries.rows), np.diff(entries.start))
-        turned = Entries.of(entries.index, i, entries.value, posterior.shape[0], False)
-        start, index = turned.start, turned.index
+        seen = Entries.of(entries.index, i, entries.value, posterior.shape[0], False)
     settings = posterior.settings | {"entries": data.size, "folded_in": side}
-    seen = Seen(start, index, data.absent)
-    return replace(posterior, draws=draws, tracked=None, seen=seen, settings=settings, **changed)
+    return replace(
+        posterior,
+        draws=d.with_mode(axis, factor=X, bias=bias),
+        tracked=None,
+        seen=Seen(seen.start, seen.index, data.absent),
+        settings=settings,
+        **changed,
+    )
 
 
 def transform(posterior: Any, V: Any, side: str = "rows") -> NDArray[Any]:
@@ -179,7 +177,7 @@ def reference(posterior: Any, side: str = "rows") -> Other:
     """Return the one draw that `transform` rests on: the last of the chain whose `lp` is largest on average."""
     best = int(np.argmax(posterior.sample_stats["lp"].mean(axis=1)))
     kept = posterior.draws.phi.shape[1]
-    return Other.of(posterior.draws, posterior.model, side).one((best + 1) * kept - 1)
+    return Other.of(posterior.draws, posterior.model, _SIDES.index(side)).one((best + 1) * kept - 1)
 
 
 def point(other: Other, entries: Entries) -> tuple[NDArray[Any], Floats | None]:
@@ -197,10 +195,9 @@ def new_entries(posterior: Any, V: Any, side: str) -> tuple[Observations, Entrie
     """
     data = observations(V).meaning(posterior.seen and posterior.seen.absent)
     posterior.model.check_values(data.values)
-    new, old = (0, 1) if side == "rows" else (1, 0)
-    labels = (posterior.row_labels, posterior.col_labels)[old]
-    given = (data.row_labels, data.col_labels)[old]
-    size, axis = posterior.shape[old], ("row", "column")[old]
+    new = _SIDES.index(side)
+    old = 1 - new
+    labels, given, size, axis = posterior.labels[old], data.labels[old], posterior.shape[old], NAMES[old].dim
     i, j, v = data.entries(np.arange(data.stored))
     at, own = (j, i) if new == 0 else (i, j)
     now = data.shape[old]

@@ -46,12 +46,12 @@ class Posterior(Result):
     @property
     def W(self) -> NDArray[Any]:
         """Draws of W, (chain, draw, I, K)."""
-        return self.draws.W
+        return self.draws.modes[0].factor
 
     @property
     def H(self) -> NDArray[Any]:
         """Draws of H, (chain, draw, K, J)."""
-        return self.draws.H.swapaxes(-1, -2)
+        return self.draws.modes[1].factor.swapaxes(-1, -2)
 
     @property
     def divergences(self) -> int:

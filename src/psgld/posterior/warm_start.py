@@ -7,7 +7,6 @@ folded in, first the rows (given the old columns), then the columns (given all r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from ..data.labels import align_labels
 from ..data.observations import Observations, observations
 from ..errors import DataError, ModelError
+from ..models.modes import NAMES
 from ..runs.draws import Draws, check_factors
 from ..runs.result import Result
 from ..runs.warm_start import Start
@@ -58,18 +58,11 @@ def update(
 def _check_grown(posterior: Any, data: Observations) -> None:
     """Raise if rows, columns or entries are fewer than before: someone gives the new ones alone."""
     remedy = "update takes the whole matrix, old entries and new; sample(V, model, start=posterior) takes any"
-    sides = zip(
-        ("rows", "columns"),
-        (posterior.row_labels, posterior.col_labels),
-        (data.row_labels, data.col_labels),
-        posterior.shape,
-        data.shape,
-        strict=True,
-    )
-    for name, before, now, old, size in sides:
-        gone = old - np.count_nonzero(align_labels(before, old, now, size, name.removesuffix("s")) >= 0)
+    sides = zip(NAMES, posterior.labels, data.labels, posterior.shape, data.shape, strict=True)
+    for names, before, now, old, size in sides:
+        gone = old - np.count_nonzero(align_labels(before, old, now, size, names.dim) >= 0)
         if gone:
-            raise DataError(f"{gone} of the {old} {name} of the posterior are not in V; {remedy}")
+            raise DataError(f"{gone} of the {old} {names.dim}s of the posterior are not in V; {remedy}")
     if posterior.seen is not None and data.stored < len(posterior.seen.indices):
         raise DataError(f"V has {data.stored} entries, there were {len(posterior.seen.indices)}; {remedy}")
 
@@ -82,18 +75,22 @@ def start_at(posterior: Result, data: Observations, model: Any) -> Start:
         )
     check_kept(posterior.draws, model)
     check_factors(posterior.draws)
-    last: dict[str, Any] = {n: None if a is None else a[:, -1:] for n, a in vars(posterior.draws).items()}
-    rows = align_labels(posterior.row_labels, posterior.shape[0], data.row_labels, data.shape[0], "row")
-    cols = align_labels(posterior.col_labels, posterior.shape[1], data.col_labels, data.shape[1], "column")
+    last = posterior.draws.each(lambda array: array[:, -1:])
+    rows, cols = (
+        align_labels(before, old, now, size, names.dim)
+        for names, before, old, now, size in zip(
+            NAMES, posterior.labels, posterior.shape, data.labels, data.shape, strict=True
+        )
+    )
     i, j, v = data.entries(np.arange(data.stored))
     zeros = data.absent == "zero"
-    grown = _grow(Draws(**last), model, "rows", rows, (i, cols[j], v), zeros)
-    grown = _grow(grown, model, "cols", cols, (j, i, v), zeros)
-    return Start(grown, model.bias)
+    grown = _grow(last, model, 0, rows, (i, cols[j], v), zeros)
+    grown = _grow(grown, model, 1, cols, (j, i, v), zeros)
+    return Start(grown, model)
 
 
 def _grow(
-    draws: Draws, model: Any, side: str, old: NDArray[np.int64], entries: tuple[Any, Any, Any], zeros: bool
+    draws: Draws, model: Any, axis: int, old: NDArray[np.int64], entries: tuple[Any, Any, Any], zeros: bool
 ) -> Draws:
     """Return the draws with the rows (or columns) of the data: those that were there, and the new ones folded in."""
     own, other, v = entries
@@ -101,12 +98,11 @@ def _grow(
     place = np.cumsum(old < 0) - 1
     used = (old[own] < 0) & (other >= 0)
     found = Entries.of(place[own[used]], other[used], v[used], len(new), zeros)
-    name, bias_name = ("W", "row_bias") if side == "rows" else ("H", "col_bias")
-    X, bias = getattr(draws, name)[:, :, old], getattr(draws, bias_name)
-    bias = None if bias is None else bias[:, :, old]
+    before = draws.modes[axis]
+    X, bias = before.factor[:, :, old], None if before.bias is None else before.bias[:, :, old]
     if len(new):
-        drawn, drawn_bias = draw(Other.of(draws, model, side), found, 0, _SWEEPS)
+        drawn, drawn_bias = draw(Other.of(draws, model, axis), found, 0, _SWEEPS)
         X[:, 0, new] = drawn
         if bias is not None:
             bias[:, 0, new] = drawn_bias
-    return replace(draws, **{name: X, bias_name: bias})
+    return draws.with_mode(axis, factor=X, bias=bias)

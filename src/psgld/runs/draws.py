@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -11,14 +12,9 @@ from numpy.typing import NDArray
 
 from ..errors import SamplingError, in_bytes
 from ..models import FactorModel, NormalWishart
+from ..models.hyperparameters import ModeHyper
+from ..models.modes import FACTORS, NAMES, Mode
 from ..system.limits import available_memory
-
-FACTORS = ("W", "H", "row_bias", "col_bias")
-"""The draws that are as large as V has rows and columns."""
-
-NORMALS = ("row_mean", "row_precision", "col_mean", "col_precision")
-"""The draws that only a normal–Wishart prior has."""
-
 
 _LINE = 64
 """Bytes of a cache line."""
@@ -34,31 +30,103 @@ def _whole_lines(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
 
 @final
 @dataclass(frozen=True, eq=False)
+class ModeDraws:
+    """Draws of one mode, dims (chain, draw, …): its factor (…, n, K), biases (…, n), rates (…, K').
+
+    Under a normal–Wishart prior also the mean m and the precision Λ of its rows, biases among the components. What the
+    model does not have is None.
+    """
+
+    factor: NDArray[Any]
+    bias: NDArray[Any] | None
+    rate: NDArray[np.float64]
+    mean: NDArray[np.float64] | None = None
+    precision: NDArray[np.float64] | None = None
+
+    @classmethod
+    def empty(cls, chains: int, draws: int, kept: int, n: int, mode: Mode, dtype: str) -> ModeDraws:
+        """Make room for the draws of a mode of n rows."""
+        size, normal = mode.components, isinstance(mode.prior, NormalWishart)
+        return cls(
+            _whole_lines((chains, kept, n, mode.rank), dtype),
+            np.empty((chains, kept, n), dtype) if mode.biases else None,
+            np.empty((chains, draws, size)),
+            # Not a number: a run that is resumed from an older store has no draws of them there.
+            np.full((chains, draws, size), np.nan) if normal else None,
+            np.full((chains, draws, size, size), np.nan) if normal else None,
+        )
+
+    def record_hyper(self, hyper: ModeHyper, at: tuple[int, int | slice]) -> None:
+        """Copy the hyperparameters of the mode."""
+        self.rate[at] = hyper.rate
+        if hyper.normal is not None and self.mean is not None and self.precision is not None:
+            self.mean[at], self.precision[at] = hyper.normal.mean, hyper.normal.precision
+
+
+_FIELDS = ("factor", "bias", "rate", "mean", "precision")
+_PLACES = {getattr(names, field): (axis, field) for field in _FIELDS for axis, names in enumerate(NAMES)}
+"""Where each named array is: its mode, and the field there."""
+
+
+def _named(field: str) -> tuple[Any, ...]:
+    """Return a property for each mode that reads a field of it."""
+
+    def of(axis: int) -> Any:
+        return property(lambda draws: getattr(draws.modes[axis], field))
+
+    return tuple(of(axis) for axis in range(len(NAMES)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Draws:
     """Kept draws, dims (chain, draw, …). H is held as (…, J, K). Without `keep`, W and H have no draws.
 
     Attributes
     ----------
+    modes : the draws of each mode, rows and columns.
+    offset, phi : global offset and dispersion.
     W, H : the factors.
     row_bias, col_bias : the biases, or None.
     row_rate, col_rate : rates or precisions of the components.
-    offset, phi : global offset and dispersion.
     row_mean, row_precision, col_mean, col_precision : m and Λ of the rows of W and H, biases among the components,
         under a normal–Wishart prior; else None.
     """
 
-    W: NDArray[Any]
-    H: NDArray[Any]
-    row_bias: NDArray[Any] | None
-    col_bias: NDArray[Any] | None
-    row_rate: NDArray[np.float64]
-    col_rate: NDArray[np.float64]
+    modes: tuple[ModeDraws, ...]
     offset: NDArray[np.float64]
     phi: NDArray[np.float64]
-    row_mean: NDArray[np.float64] | None = None
-    row_precision: NDArray[np.float64] | None = None
-    col_mean: NDArray[np.float64] | None = None
-    col_precision: NDArray[np.float64] | None = None
+
+    W, H = _named("factor")
+    row_bias, col_bias = _named("bias")
+    row_rate, col_rate = _named("rate")
+    row_mean, col_mean = _named("mean")
+    row_precision, col_precision = _named("precision")
+
+    @classmethod
+    def of(cls, **arrays: Any) -> Draws:
+        """Return the draws whose `arrays` these are; those that a model does not have may be left out."""
+        modes = []
+        for names in NAMES:
+            given: dict[str, Any] = {field: arrays.get(getattr(names, field)) for field in _FIELDS}
+            modes.append(ModeDraws(**given))
+        return cls(tuple(modes), arrays["offset"], arrays["phi"])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every array that there is, by its name in stores and files."""
+        found = {name: getattr(self.modes[axis], field) for name, (axis, field) in _PLACES.items()}
+        found |= {"offset": self.offset, "phi": self.phi}
+        return {name: array for name, array in found.items() if array is not None}
+
+    def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Draws:
+        """Return draws of which every array is changed alike."""
+        return self.of(**{name: change(array) for name, array in self.arrays().items()})
+
+    def with_mode(self, axis: int, **changes: Any) -> Draws:
+        """Return draws with other arrays of a mode."""
+        modes = list(self.modes)
+        modes[axis] = replace(modes[axis], **changes)
+        return replace(self, modes=tuple(modes))
 
     @classmethod
     def empty(
@@ -68,65 +136,45 @@ class Draws:
         kept = draws if keep else 0
         itemsize = np.dtype(dtype).itemsize
         factors = chains * kept * sum(shape) * model.components * itemsize
-        matrices = sum(isinstance(prior, NormalWishart) for prior in (model.row_prior, model.col_prior))
-        hyper = 2 * model.components + 2 + matrices * model.components * (model.components + 1)
+        matrices = sum(isinstance(mode.prior, NormalWishart) for mode in model.modes)
+        hyper = len(shape) * model.components + 2 + matrices * model.components * (model.components + 1)
         _check_memory(factors + chains * draws * hyper * 8, chains, draws)
-        W, H = (_whole_lines((chains, kept, n, model.rank), dtype) for n in shape)
-        row_bias, col_bias = (np.empty((chains, kept, n), dtype) if model.bias else None for n in shape)
-        row_rate, col_rate = (np.empty((chains, draws, model.components)) for _ in shape)
-        offset, phi = (np.empty((chains, draws)) for _ in range(2))
-        normals = {
-            # Not a number: a run that is resumed from an older store has no draws of them there.
-            f"{side}_{name}": np.full((chains, draws, *(model.components,) * power), np.nan)
-            for side, prior in (("row", model.row_prior), ("col", model.col_prior))
-            if isinstance(prior, NormalWishart)
-            for name, power in (("mean", 1), ("precision", 2))
-        }
-        return cls(W, H, row_bias, col_bias, row_rate, col_rate, offset, phi, **normals)
+        modes = (
+            ModeDraws.empty(chains, draws, kept, n, mode, dtype)
+            for n, mode in zip(shape, model.modes, strict=True)
+        )
+        return cls(tuple(modes), np.empty((chains, draws)), np.empty((chains, draws)))
 
     def room(self, number: int, draws: slice) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return where draws of W and H of a chain go, if nothing else is made of them."""
-        W, H = self.W[number, draws], self.H[number, draws]
-        return None if self.row_bias is not None and len(W) else (W, H)
+        """Return where draws of the factors of a chain go, if nothing else is made of them."""
+        W, H = (mode.factor[number, draws] for mode in self.modes)
+        return None if self.modes[0].bias is not None and len(W) else (W, H)
 
     def record_hyper(self, chain: Any, number: int, draw: int | slice) -> None:
         """Copy the hyperparameters of a chain."""
-        hyper = chain.hyper
-        self.row_rate[number, draw] = hyper.row_rate
-        self.col_rate[number, draw] = hyper.col_rate
-        self.offset[number, draw] = hyper.offset + chain.setup.shift
-        self.phi[number, draw] = hyper.phi
-        for name in NORMALS:
-            if (array := getattr(self, name)) is not None:
-                array[number, draw] = getattr(hyper, name)
+        for mode, hyper in zip(self.modes, chain.hyper.modes, strict=True):
+            mode.record_hyper(hyper, (number, draw))
+        self.offset[number, draw] = chain.hyper.offset + chain.setup.shift
+        self.phi[number, draw] = chain.hyper.phi
 
     def record(self, chain: Any, number: int, draw: int) -> None:
         """Copy the state of a chain."""
-        model, hyper = chain.setup.model, chain.hyper
         self.record_hyper(chain, number, draw)
-        if self.W.shape[1] == 0:
+        if self.modes[0].factor.shape[1] == 0:
             return
-        if self.row_bias is None or self.col_bias is None:
-            chain.factors.factor(0, out=self.W[number, draw])
-            chain.factors.factor(1, out=self.H[number, draw])
-            return
-        w, h = (
-            chain.factors.factor(which, out=np.empty((rows, model.components), self.W.dtype))
-            for which, rows in enumerate(chain.setup.data.shape)
-        )
-        if chain.setup.engine.rank > 0:
-            return
-        self.W[number, draw], self.row_bias[number, draw] = w[:, : model.rank], w[:, model.rank]
-        self.H[number, draw], self.col_bias[number, draw] = (
-            h[:, : model.rank],
-            h[:, model.rank + 1] - hyper.offset,
-        )
+        for mode, own, n in zip(chain.setup.model.modes, self.modes, chain.setup.data.shape, strict=True):
+            factor = own.factor[number, draw]
+            if own.bias is None:
+                chain.factors.factor(mode.axis, out=factor)
+                continue
+            x = chain.factors.factor(mode.axis, out=np.empty((n, mode.components), factor.dtype))
+            if chain.setup.engine.rank == 0:
+                factor[...], own.bias[number, draw] = mode.unpack(x, chain.hyper.offset)
 
     def round(self, number: int, draw: int, precision: str, spread: Any = None) -> None:
         """Round a draw of the factors and the biases to the numbers that a store keeps; or those rows that are here."""
-        for name in FACTORS:
-            array = getattr(self, name)
-            if array is None or array.shape[1] == 0:
+        for name, array in self.arrays().items():
+            if name not in FACTORS or array.shape[1] == 0:
                 continue
             rows = slice(None) if spread is None else spread.rows(name)
             x = array[number, draw, rows]
@@ -136,13 +184,12 @@ class Draws:
 
     def without_factors(self) -> Draws:
         """Return the draws of everything but the factors and the biases."""
-        none = {name: a[:, :0] for name in FACTORS if (a := getattr(self, name)) is not None}
-        return replace(self, **none)
+        none = {name: array[:, :0] for name, array in self.arrays().items() if name in FACTORS}
+        return self.of(**self.arrays() | none)
 
     def part(self, chains: list[int], draws: int) -> Draws:
         """Return the first draws of some of the chains."""
-        kept: dict[str, Any] = {n: None if a is None else a[chains, :draws] for n, a in vars(self).items()}
-        return Draws(**kept)
+        return self.each(lambda array: array[chains, :draws])
 
 
 def _check_scale(name: str, x: NDArray[Any], precision: str, whole: bool) -> None:

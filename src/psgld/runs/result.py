@@ -48,6 +48,11 @@ class Result:
     seen: Seen | None = None
 
     @property
+    def labels(self) -> tuple[LabelArray | None, LabelArray | None]:
+        """The labels of each mode: rows, columns."""
+        return self.row_labels, self.col_labels
+
+    @property
     def chains(self) -> int:
         """The number of chains."""
         return int(self.draws.phi.shape[0])

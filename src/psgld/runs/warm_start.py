@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
-from ..models import Hyper
-from .draws import NORMALS, Draws
+from ..models import FactorModel, Hyper, RowNormal
+from ..models.hyperparameters import ModeHyper
+from .draws import Draws
 
 
 @final
@@ -17,18 +16,19 @@ class Start:
     """The factors that chains start at; chains beyond those there were share them in turn."""
 
     draws: Draws
-    bias: bool
+    model: FactorModel
 
     def begin(self, chain: Any, number: int) -> None:
         """Put a chain there."""
-        d, c = self.draws, number % len(self.draws.phi)
-        offset = float(d.offset[c, 0]) - chain.setup.shift if self.bias else 0.0
-        normals = {name: a[c, 0].copy() for name in NORMALS if (a := getattr(d, name)) is not None}
-        if self.bias and "col_mean" in normals:
-            normals["col_mean"][-1] = offset
-        hyper = Hyper(d.row_rate[c, 0], d.col_rate[c, 0], offset, float(d.phi[c, 0]), **normals)
-        W, H = d.W[c, 0], d.H[c, 0]
-        if d.row_bias is not None and d.col_bias is not None:
-            a, b = d.row_bias[c, 0][:, None], d.col_bias[c, 0][:, None] + W.dtype.type(offset)
-            W, H = np.hstack([W, a, np.ones_like(a)]), np.hstack([H, np.ones_like(b), b])
-        chain.begin(W, H, hyper)
+        at, modes = (number % len(self.draws.phi), 0), self.model.modes
+        offset = float(self.draws.offset[at]) - chain.setup.shift if self.model.bias else 0.0
+        hypers, factors = [], []
+        for mode, own in zip(modes, self.draws.modes, strict=True):
+            normal = None
+            if own.mean is not None and own.precision is not None:
+                normal = RowNormal(own.mean[at].copy(), own.precision[at].copy())
+                if mode.centred:
+                    normal.mean[mode.bias] = offset
+            hypers.append(ModeHyper(own.rate[at], normal))
+            factors.append(mode.pack(own.factor[at], None if own.bias is None else own.bias[at], offset))
+        chain.begin(*factors, Hyper(tuple(hypers), offset, float(self.draws.phi[at])))

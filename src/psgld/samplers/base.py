@@ -205,7 +205,7 @@ class Chain(ABC):
     def stats(self, which: int) -> FactorStats:
         """Return the sums over a factor."""
         total, squares, _ = self.sums()[which]
-        gram = None if self._normal(which) is None else self.factors.gram(which)
+        gram = None if self.hyper.modes[which].normal is None else self.factors.gram(which)
         return FactorStats(self.setup.data.shape[which], total, squares, gram)
 
     def log_posterior(self) -> float:
@@ -243,14 +243,14 @@ class Chain(ABC):
         """Take in the present hyperparameters; the log prior is the integral of its score."""
         constant, weights, others = 0.0, [], []
         for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
-            prior, rate, free = self._side(which)
-            normal, count = self._normal(which), self.setup.data.shape[which]
+            mode, now = self.setup.model.modes[which], self.hyper.modes[which]
+            free, normal, count = mode.free, now.normal, self.setup.data.shape[which]
             if normal is not None:
                 constant += normal.log_constant(count, free)
             else:
-                nothing = np.zeros(free.sum())
-                constant += prior.log_density_from_sums(
-                    count, nothing, nothing, rate[free], self._prior_means()[which][free], sum_log=nothing
+                nothing, mean = np.zeros(free.sum()), mode.prior_mean(self.hyper.offset)
+                constant += mode.prior.log_density_from_sums(
+                    count, nothing, nothing, now.rate[free], mean[free], sum_log=nothing
                 )
             weights.append([linear * free, -0.5 * quadratic * free])
             if inverse or normal is not None:
@@ -262,27 +262,9 @@ class Chain(ABC):
         return [self._coefficients(which) for which in (W, H)]
 
     def _coefficients(self, which: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        prior, rate, _ = self._side(which)
-        inverse, linear, quadratic = prior.coefficients(rate, self._prior_means()[which])
-        normal = self._normal(which)
-        return inverse, linear if normal is None else normal.linear, quadratic
-
-    def _normal(self, which: int) -> RowNormal | None:
-        """Return the mean and precision of the rows of a factor, under a normal–Wishart prior."""
-        return self.hyper.row_normal if which == W else self.hyper.col_normal
-
-    def _side(self, which: int) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the prior of a factor, its rates, and the components that move."""
-        model, hyper = self.setup.model, self.hyper
-        if which == W:
-            return model.row_prior, hyper.row_rate, model.row_free
-        return model.col_prior, hyper.col_rate, model.col_free
-
-    def _prior_means(self) -> NDArray[np.float64]:
-        mean = np.zeros((2, self.setup.model.components))
-        if self.setup.model.bias:
-            mean[H, -1] = self.hyper.offset
-        return mean
+        mode, now = self.setup.model.modes[which], self.hyper.modes[which]
+        inverse, linear, quadratic = mode.prior.coefficients(now.rate, mode.prior_mean(self.hyper.offset))
+        return inverse, linear if now.normal is None else now.normal.linear, quadratic
 
     def _squared_residuals(self) -> float:
         """Return Σ(v - μ)²; asked for where the likelihood is Gaussian and φ learnt."""
@@ -299,7 +281,7 @@ class Chain(ABC):
     def _learns(self) -> bool:
         """Return whether there is a hyperparameter to be learnt."""
         model = self.setup.model
-        priors = model.row_prior.learnt or model.col_prior.learnt
+        priors = any(mode.prior.learnt for mode in model.modes)
         return priors or model.bias or model.likelihood.phi is None
 
     def _draw_hyper(self, cycle: int) -> None:
@@ -313,7 +295,7 @@ class Chain(ABC):
         )
         rss = max(self._squared_residuals(), self._least_residuals()) if gaussian else None
         self.hyper = hyperparameters.draw(
-            model, self.hyper, self.setup.start, self.stats(W), self.stats(H), rng, rss, self.setup.moments.size
+            model, self.hyper, self.setup.start, [self.stats(W), self.stats(H)], rng, rss, self.setup.moments.size
         )  # fmt: skip
         if self._dispersion is not None and self._dispersion_is_due():
             means = np.maximum(self._watched.means().astype(np.float64), self._floor)

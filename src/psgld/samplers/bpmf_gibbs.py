@@ -85,10 +85,11 @@ def _check(model: FactorModel) -> None:
             f"BPMFGibbs needs the Gaussian() likelihood, whose rows are normal given the other factor, got "
             f"{model.likelihood!r}; use PSGLD()"
         )
-    for side, prior in (("row_prior", model.row_prior), ("col_prior", model.col_prior)):
-        if not isinstance(prior, NormalFormulas):
+    for mode in model.modes:
+        if not isinstance(mode.prior, NormalFormulas):
             raise ModelError(
-                f"BPMFGibbs needs NormalWishart() or Normal() priors, got {side} = {prior!r}; use PSGLD()"
+                f"BPMFGibbs needs NormalWishart() or Normal() priors, got {mode.names.prior} = {mode.prior!r}; "
+                "use PSGLD()"
             )
 
 
@@ -134,7 +135,7 @@ class BPMFChain(PlainChain):
         factors = PlainFactors(x[W], x[H], model.likelihood, counts, floor=-np.inf)
         super().__init__(setup, key, factors, probes)
         self._pool = _core.Pool(engine.workers)
-        self._move = model.row_free.astype(float), model.col_free.astype(float)
+        self._move = tuple(mode.free.astype(float) for mode in model.modes)
         self._apply_hyper()
 
     def advance(self, n: int) -> None:
@@ -150,7 +151,7 @@ class BPMFChain(PlainChain):
         x, other = self.factors.x[which], self.factors.x[1 - which]
         _, linear, quadratic = self._coefficients(which)
         precision = np.diag(quadratic * self._move[which])
-        normal = self._normal(which)
+        normal = self.hyper.modes[which].normal
         if normal is not None:
             precision += normal.off_diagonal
         complete = self.setup.complete
@@ -180,14 +181,10 @@ def _start(setup: BPMFSetup, key: int) -> list[NDArray[Any]]:
     """Return factors of the size of their priors; biases at their means, what does not move at 1."""
     model, start = setup.model, setup.start
     rng = np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64), counter=[0, 0, 0, 1]))
-    sides = (
-        (model.row_prior, start.row_rate, model.row_free, 0.0),
-        (model.col_prior, start.col_rate, model.col_free, start.offset),
-    )
     factors = []
-    for rows, (prior, rate, free, offset) in zip(setup.data.shape, sides, strict=True):
-        size = np.array([prior.size_at(float(r)) for r in rate])
+    for rows, mode, hyper in zip(setup.data.shape, model.modes, start.modes, strict=True):
+        size = np.array([mode.prior.size_at(float(r)) for r in hyper.rate])
         x = rng.standard_normal((rows, model.components)) * size
-        x[:, model.rank :] = np.where(free[model.rank :], offset, 1.0)
+        mode.start_biases(x, start.offset)
         factors.append(np.ascontiguousarray(x, setup.settings.dtype))
     return factors

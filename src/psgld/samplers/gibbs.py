@@ -114,13 +114,13 @@ class GibbsChain(PlainChain):
     def advance(self, n: int) -> None:
         """Run n sweeps; where a rate is learnt, it is drawn at the end of each."""
         model = self.setup.model
-        learnt = model.row_prior.learnt or model.col_prior.learnt
+        learnt = any(mode.prior.learnt for mode in model.modes)
         while n > 0:
             m = 1 if learnt else n
             sides = []
             for which in _order(self.setup.data.shape):
-                prior, rate, _ = self._side(which)
-                sides += [self.factors.x[which], prior.shape, rate]
+                prior: Any = model.modes[which].prior
+                sides += [self.factors.x[which], prior.shape, self.hyper.modes[which].rate]
             self._core.advance(self._pool, self.key, self.iteration + 1, m, *sides)
             self._sums = None
             self.iteration += m
@@ -132,12 +132,14 @@ def _start(setup: GibbsSetup, key: int) -> PlainFactors:
     """Return exponential factors of the size that the hyperparameters at the start suggest."""
     model, start = setup.model, setup.start
     rng = np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64)))
-    (I, J), K = setup.data.shape, model.components
-    w = rng.exponential(model.row_prior.size_at(float(start.row_rate[0])), (I, K))
-    h = rng.exponential(model.col_prior.size_at(float(start.col_rate[0])), (J, K))
-    dtype = np.dtype(setup.settings.dtype)
+    w, h = (
+        rng.exponential(mode.prior.size_at(float(hyper.rate[0])), (n, mode.components)).astype(
+            setup.settings.dtype
+        )
+        for n, mode, hyper in zip(setup.data.shape, model.modes, start.modes, strict=True)
+    )
     counts = setup.data.row_counts(), setup.data.col_counts()
-    return PlainFactors(w.astype(dtype), h.astype(dtype), model.likelihood, counts, floor=1e-30)
+    return PlainFactors(w, h, model.likelihood, counts, floor=1e-30)
 
 
 def _order(shape: tuple[int, int]) -> tuple[int, int]:
@@ -151,10 +153,11 @@ def _check_model(model: FactorModel) -> None:
         raise ModelError(
             f"Gibbs() needs the Poisson likelihood with phi = 1, got {likelihood!r}; use Poisson(), or PSGLD()"
         )
-    for side, prior in (("row_prior", model.row_prior), ("col_prior", model.col_prior)):
-        if not isinstance(prior, Exponential | GammaPrior):
+    for mode in model.modes:
+        if not isinstance(mode.prior, Exponential | GammaPrior):
             raise ModelError(
-                f"Gibbs() needs {side} = Exponential(…) or GammaPrior(…), got {prior!r}; use one of them, or PSGLD()"
+                f"Gibbs() needs {mode.names.prior} = Exponential(…) or GammaPrior(…), got {mode.prior!r}; "
+                "use one of them, or PSGLD()"
             )
 
 

@@ -100,7 +100,7 @@ class PlainChain(Chain):
         return {
             "W": self.factors.factor(W),
             "H": self.factors.factor(H),
-            **{f"hyper/{name}": value for name, value in vars(self.hyper).items()},
+            **{f"hyper/{name}": value for name, value in self.hyper.arrays().items()},
             "iteration": self.iteration,
         }
 
@@ -108,7 +108,7 @@ class PlainChain(Chain):
         """Go on from a state that `state` returned."""
         self.factors.set_factor(W, state["W"])
         self.factors.set_factor(H, state["H"])
-        self.hyper = Hyper.from_dict({name: state[f"hyper/{name}"] for name in vars(self.hyper)})
+        self.hyper = Hyper.from_arrays({name: state[f"hyper/{name}"] for name in self.hyper.arrays()})
         self.iteration = int(state["iteration"])
         self._sums = None
         self._apply_hyper()

@@ -196,5 +196,5 @@ def _curvature(data: Observations, model: FactorModel, moments: Moments, start: 
     fullest = max(int(data.row_counts().max()) * h**2, int(data.col_counts().max()) * w**2)
     mean = moments.mean if moments.mean > 0 else 1.0
     weight = mean ** (model.likelihood.beta - 2.0) if model.nonnegative else 1.0
-    rates = np.concatenate([start.row_rate[model.row_free], start.col_rate[model.col_free]])
+    rates = np.concatenate([h.rate[mode.free] for mode, h in zip(model.modes, start.modes, strict=True)])
     return float(fullest * weight / start.phi + rates.max())

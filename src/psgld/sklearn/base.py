@@ -155,12 +155,12 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         cells = entries.filled(features) if entries.zeros else entries
         i = np.repeat(np.arange(cells.rows), np.diff(cells.start))
         second = np.random.default_rng(0).permutation(features) % 2 == 1
-        other = Other.of(draws, self.posterior_.model, "rows")
+        other = Other.of(draws, self.posterior_.model, 0)
         for given in (second, ~second):
             W, bias = draw(*_within(other, entries, given), 0, _SWEEPS)
             shape = (*draws.phi.shape, cells.rows)
             bias = None if bias is None else bias.reshape(shape)
-            new = replace(draws, W=W.reshape(*shape, -1), row_bias=bias)
+            new = draws.with_mode(0, factor=W.reshape(*shape, -1), bias=bias)
             at = ~given[cells.index]
             likelihood = self.posterior_.model.likelihood
             yield Prediction(new, likelihood, i[at], cells.index[at]).log_density(cells.value[at])
@@ -292,10 +292,7 @@ def _chunks(X: Any) -> Iterator[Any]:
 def _some(draws: Draws, most: int) -> Draws:
     """Return at most so many draws, evenly spread, the last one of each chain among them."""
     step = -(-draws.phi.size // most)
-    cut: dict[str, Any] = {
-        name: None if a is None else a[:, ::-step][:, ::-1] for name, a in vars(draws).items()
-    }
-    return Draws(**cut)
+    return draws.each(lambda array: array[:, ::-step][:, ::-1])
 
 
 def _within(other: Other, entries: Entries, columns: NDArray[np.bool_]) -> tuple[Other, Entries]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..models import NormalWishart
-from ..runs.draws import NORMALS
+from ..models.modes import NAMES, NORMALS
 from ..runs.result import Result
 
 TRACE = {"iteration": "i", "lp": "f", "step_size": "f", "diverging": "b"}
@@ -27,39 +27,33 @@ def check(posterior: Result) -> Result:
 
 
 def _check_draws(p: Result) -> None:
-    d, (rows, cols), rank, components = p.draws, p.shape, p.model.rank, p.model.components
-    n = np.shape(d.phi)
-    if len(n) != 2 or min(*n, rows, cols) < 1:
-        raise ValueError(f"{n} draws of a {rows} × {cols} matrix")
+    d, n = p.draws, np.shape(p.draws.phi)
+    if len(n) != 2 or min(*n, *p.shape) < 1:
+        raise ValueError(f"{n} draws of a {p.shape[0]} × {p.shape[1]} matrix")
     kept = (n[0], d.W.shape[1] if np.ndim(d.W) == 4 and d.W.shape[1] == 0 else n[1])
-    shapes: dict[str, tuple[int, ...]] = {
-        "W": (*kept, rows, rank),
-        "H": (*kept, cols, rank),
-        "row_rate": (*n, components),
-        "col_rate": (*n, components),
-        "offset": n,
-        "phi": n,
-    }
-    if p.model.bias:
-        shapes |= {"row_bias": (*kept, rows), "col_bias": (*kept, cols)}
-    for side, prior in (("row", p.model.row_prior), ("col", p.model.col_prior)):
-        if isinstance(prior, NormalWishart) and getattr(d, f"{side}_mean") is not None:
-            shapes |= {f"{side}_mean": (*n, components), f"{side}_precision": (*n, components, components)}
-    for name, array in vars(d).items():
-        if name in shapes:
-            _expect(name, array, shapes[name], "f")
-            _check_numbers(name, array, p)
-        elif array is not None:
-            raise ValueError(f"{name} of a model that has none")
+    shapes: dict[str, tuple[int, ...]] = {"offset": n, "phi": n}
+    for size, mode, own in zip(p.shape, p.model.modes, d.modes, strict=True):
+        names, components = mode.names, mode.components
+        shapes |= {names.factor: (*kept, size, mode.rank), names.rate: (*n, components)}
+        if mode.biases:
+            shapes[names.bias] = (*kept, size)
+        if isinstance(mode.prior, NormalWishart) and own.mean is not None:
+            shapes |= {names.mean: (*n, components), names.precision: (*n, components, components)}
+    arrays = d.arrays()
+    for name, shape in shapes.items():
+        _expect(name, arrays.get(name), shape, "f")
+        _check_numbers(name, arrays[name], p)
+    if none := [name for name in arrays if name not in shapes]:
+        raise ValueError(f"{none[0]} of a model that has none")
 
 
 def _check_numbers(name: str, array: Any, p: Result) -> None:
     """Raise if draws hold numbers that no chain ever has: what is predicted from them would be nonsense, or hang."""
     if name in NORMALS:
         return  # an older version may not have kept them, and left NaN
-    least = {"phi": np.nextafter(0.0, 1.0), "row_rate": 0.0, "col_rate": 0.0}.get(name, -np.inf)
-    if name in ("W", "H") and (p.model.row_prior, p.model.col_prior)[name == "H"].nonnegative:
-        least = 0.0
+    positive = {mode.names.rate for mode in p.model.modes}
+    positive |= {mode.names.factor for mode in p.model.modes if mode.prior.nonnegative}
+    least = np.nextafter(0.0, 1.0) if name == "phi" else 0.0 if name in positive else -np.inf
     for chain in array:  # one after the other: the draws may fill the memory
         if chain.size and not (
             np.isfinite(chain.min()) and np.isfinite(chain.max()) and chain.min() >= least
@@ -77,11 +71,9 @@ def _check_traces(p: Result) -> None:
 
 
 def _check_labels(p: Result) -> None:
-    for name, labels, size in zip(
-        ("row labels", "column labels"), (p.row_labels, p.col_labels), p.shape, strict=True
-    ):
+    for names, labels, size in zip(NAMES, p.labels, p.shape, strict=True):
         if labels is not None:
-            _expect(name, labels, (size,), "iU")
+            _expect(f"{names.dim} labels", labels, (size,), "iU")
 
 
 def _check_tracked(p: Result) -> None:

@@ -16,6 +16,7 @@ from typing import Any, final
 import numpy as np
 
 from ..models import FactorModel, NormalWishart
+from ..models.modes import Mode
 
 POSTERIOR, STATS, WARMUP = "posterior", "sample_stats", "warmup_sample_stats"
 TRACKED, SEEN = "tracked", "seen"
@@ -90,28 +91,27 @@ class Layout:
             raise ValueError(f"sizes {record}")
         return cls(**sizes, dtype=record["dtype"], seen=seen, normals=bool(record.get("normals", False)))
 
+    def _mode_specs(self, n: int, mode: Mode) -> dict[str, Spec]:
+        """Return the arrays of the draws of a mode of n rows."""
+        at, names, size = (self.chains, self.draws), mode.names, mode.components
+        dims = ("chain", "draw", "component_and_bias" if mode.biases else "component")
+        found = {names.rate: Spec((*at, size), "float64", dims)}
+        if self.normals and isinstance(mode.prior, NormalWishart):
+            found[names.mean] = found[names.rate]
+            found[names.precision] = Spec((*at, size, size), "float64", (*dims, "other_component"))
+        if self.dtype is not None:
+            rows = ("chain", "draw", names.dim)
+            found[names.factor] = Spec((*at, n, mode.rank), self.dtype, (*rows, "component"))
+            if mode.biases:
+                found[names.bias] = Spec((*at, n), self.dtype, rows)
+        return found
+
     def specs(self, model: FactorModel, shape: tuple[int, int]) -> dict[str, Spec]:
         """Return every array of the groups by its path."""
         per_draw = (self.chains, self.draws)
         specs = {f"{POSTERIOR}/{n}": Spec(per_draw, "float64", ("chain", "draw")) for n in ("offset", "phi")}
-        dim, size = "component_and_bias" if model.bias else "component", model.components
-        for side, prior in (("row", model.row_prior), ("col", model.col_prior)):
-            row = Spec((*per_draw, size), "float64", ("chain", "draw", dim))
-            specs[f"{POSTERIOR}/{side}_rate"] = row
-            if self.normals and isinstance(prior, NormalWishart):
-                specs[f"{POSTERIOR}/{side}_mean"] = row
-                specs[f"{POSTERIOR}/{side}_precision"] = Spec(
-                    (*per_draw, size, size), "float64", ("chain", "draw", dim, "other_component")
-                )
-        if self.dtype is not None:
-            for n, factor, bias, dim in zip(
-                shape, ("W", "H"), ("row_bias", "col_bias"), ("row", "column"), strict=True
-            ):
-                specs[f"{POSTERIOR}/{factor}"] = Spec(
-                    (*per_draw, n, model.rank), self.dtype, ("chain", "draw", dim, "component")
-                )
-                if model.bias:
-                    specs[f"{POSTERIOR}/{bias}"] = Spec((*per_draw, n), self.dtype, ("chain", "draw", dim))
+        for n, mode in zip(shape, model.modes, strict=True):
+            specs |= {f"{POSTERIOR}/{name}": spec for name, spec in self._mode_specs(n, mode).items()}
         for group, n in ((STATS, self.draws), (WARMUP, self.marks)):
             for name, dtype in _TRACE.items():
                 specs[f"{group}/{name}"] = Spec((self.chains, n), dtype, ("chain", "draw"))

@@ -12,15 +12,13 @@ import numpy as np
 from ..data.seen import Seen
 from ..errors import DataError
 from ..models import FactorModel
-from ..runs.draws import NORMALS, Draws
+from ..models.modes import NAMES
+from ..runs.draws import Draws
 from ..runs.result import Result, Tracked
 from ..system.atomic import DAMAGE, read_arrays, write_arrays
 from .check import check
 
 _FORMAT = 1
-_DRAWS = ("W", "H", "row_rate", "col_rate", "offset", "phi")
-_SOME = ("row_bias", "col_bias", *NORMALS)
-"""Draws that every model has, and those that some have."""
 
 
 def save(posterior: Result, path: Path) -> None:
@@ -33,12 +31,12 @@ def save(posterior: Result, path: Path) -> None:
         "absent": None if posterior.seen is None else posterior.seen.absent,
     }
     arrays: dict[str, Any] = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
-    arrays |= {f"draws/{n}": a for n, a in vars(posterior.draws).items() if a is not None}
+    arrays |= {f"draws/{n}": a for n, a in posterior.draws.arrays().items()}
     arrays |= {f"sample_stats/{n}": a for n, a in posterior.sample_stats.items()}
     arrays |= {f"warmup/{n}": a for n, a in posterior.warmup.items()}
-    for name in ("row_labels", "col_labels"):
-        if (labels := getattr(posterior, name)) is not None:
-            arrays[name] = labels
+    for names, labels in zip(NAMES, posterior.labels, strict=True):
+        if labels is not None:
+            arrays[names.labels] = labels
     if posterior.tracked is not None:
         arrays |= {f"tracked/{n}": a for n, a in vars(posterior.tracked).items()}
     if posterior.seen is not None:
@@ -84,9 +82,8 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Result:
     draws, stats, tracked, seen = (group(name) for name in ("draws", "sample_stats", "tracked", "seen"))
     model = FactorModel.from_dict(header["model"])
     rows, cols = (int(n) for n in header["shape"])
-    kept: dict[str, Any] = {name: draws[name] for name in _DRAWS} | {name: draws.get(name) for name in _SOME}
     return Result(
-        Draws(**kept),
+        Draws.of(**draws),
         model,
         (rows, cols),
         stats,

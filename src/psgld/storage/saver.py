@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..engines import Engine
 from ..errors import DataError
-from ..runs.draws import FACTORS
+from ..models.modes import FACTORS
 from ..runs.loop import Plan
 from ..runs.moments import RunningMoments
 from ..runs.recorder import Recorder
@@ -105,7 +105,7 @@ class Saver:
             state = read_arrays(path)
             kept, marks = _progress(state, self.store)
             _check_like(_without("chain/", state), recorder.chain.state())
-            for name, array in vars(recorder.draws).items():
+            for name, array in recorder.draws.arrays().items():
                 if f"{POSTERIOR}/{name}" not in self.store.specs:
                     continue
                 rows = self._rows(name) if name in FACTORS else None
@@ -215,7 +215,7 @@ class Saver:
         kept, marks = self._written[number]
         rows = [
             (f"{POSTERIOR}/{name}", first, array[number, first : state["kept"]])
-            for name, array in vars(recorder.draws).items()
+            for name, array in recorder.draws.arrays().items()
             if f"{POSTERIOR}/{name}" in self.store.specs
             and (self._first or name in FACTORS)
             and (first := self._unwritten(number, name)) < state["kept"]

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engines import Engine
-from ..runs.draws import FACTORS, Draws
+from ..models.modes import FACTORS, NAMES
+from ..runs.draws import Draws
 from .layout import POSTERIOR
 from .zarr_store import Store
-
-_SIDE = {"W": 0, "row_bias": 0, "H": 1, "col_bias": 1}
 
 
 @final
@@ -44,17 +43,16 @@ class Spread:
     def record(self, draws: Draws, chain: Any, number: int, draw: int) -> None:
         """Copy the rows of the state of a chain that this rank keeps, and what has no rows."""
         draws.without_factors().record(chain, number, draw)
-        model = chain.setup.model
-        for name, bounds in self.bounds.items():
-            out, which = getattr(draws, name)[number, draw], _SIDE[name]
-            if name in ("W", "H"):
-                chain.factors.deliver(which, slice(0, model.rank), out, bounds)
-            else:
-                bias = out[:, None]
-                chain.factors.deliver(which, slice(model.rank + which, model.rank + which + 1), bias, bounds)
-                if name == "col_bias":
-                    rows = self.rows(name)
-                    out[rows] = out[rows] - chain.hyper.offset
+        for mode, own, names in zip(chain.setup.model.modes, draws.modes, NAMES, strict=True):
+            if names.factor not in self.bounds:
+                continue
+            out = own.factor[number, draw]
+            chain.factors.deliver(mode.axis, slice(0, mode.rank), out, self.bounds[names.factor])
+            if own.bias is not None:
+                bias, at = own.bias[number, draw], slice(mode.bias, mode.bias + 1)
+                chain.factors.deliver(mode.axis, at, bias[:, None], self.bounds[names.bias])
+                rows = self.rows(names.bias)
+                bias[rows] = mode.unpack_bias(bias[rows], chain.hyper.offset)
 
     def collect(self, draws: Draws, number: int, kept: int) -> None:
         """Have all rows of the draws of a chain on rank 0."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..data.seen import Seen
 from ..errors import DataError, in_bytes
+from ..models.modes import NAMES
 from ..runs.draws import Draws
 from ..runs.moments import RunningMoments
 from ..runs.result import Result, Tracked, usable
@@ -128,12 +129,11 @@ def _draws(store: Store, chains: list[int], n: int) -> Draws:
     }
     if store.layout.dtype is None:
         dtype = store.header["settings"]["sampler"].get("dtype", "'float32'").strip("'")
-        for name, rows in zip(("W", "H"), store.shape, strict=True):
-            arrays[name] = np.empty((len(chains), 0, rows, store.model.rank), dtype)
-        if store.model.bias:
-            for name, rows in zip(("row_bias", "col_bias"), store.shape, strict=True):
-                arrays[name] = np.empty((len(chains), 0, rows), dtype)
-    return Draws(**{"row_bias": None, "col_bias": None, **arrays})
+        for mode, n in zip(store.model.modes, store.shape, strict=True):
+            arrays[mode.names.factor] = np.empty((len(chains), 0, n, mode.rank), dtype)
+            if mode.biases:
+                arrays[mode.names.bias] = np.empty((len(chains), 0, n), dtype)
+    return Draws.of(**arrays)
 
 
 def _stacked(store: Store, path: str, chains: list[int], n: int) -> NDArray[Any]:
@@ -174,7 +174,7 @@ def _check_memory(store: Store) -> None:
 
 
 def _labels(posterior: Result) -> dict[str, NDArray[Any] | None]:
-    return {"row": posterior.row_labels, "column": posterior.col_labels}
+    return {names.dim: labels for names, labels in zip(NAMES, posterior.labels, strict=True)}
 
 
 def _known(posterior: Result) -> dict[str, NDArray[Any]]:
@@ -196,7 +196,7 @@ def _header(posterior: Result) -> dict[str, Any]:
         0 if tracked is None else len(tracked.rows),
         str(draws.W.dtype) if draws.W.shape[1] else None,
         None if seen is None else len(seen.indices),
-        draws.row_mean is not None or draws.col_mean is not None,
+        any(mode.mean is not None for mode in draws.modes),
     )
     return {
         "model": posterior.model.to_dict(),
@@ -209,7 +209,7 @@ def _header(posterior: Result) -> dict[str, Any]:
 
 
 def _fill(store: Store, posterior: Result) -> None:
-    tables = {POSTERIOR: vars(posterior.draws), STATS: posterior.sample_stats, WARMUP: posterior.warmup}
+    tables = {POSTERIOR: posterior.draws.arrays(), STATS: posterior.sample_stats, WARMUP: posterior.warmup}
     with Several() as files:
         for group, table in tables.items():
             for name in store.names(group):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...dynamics.probes import Probes
 from ...dynamics.schedule import Hopping
-from ...engines import Engine, Factors, H, Stretch, W
+from ...engines import Engine, Factors, Stretch
 from ...errors import SamplingError
 from ...models import Hyper
 from ..base import Chain, Marks, State
@@ -77,9 +77,9 @@ class LangevinChain(Chain):
         self._guard = Guard(setup, self.probes)
         metric, second_order = setup.metric.name, setup.momentum > 0.0
         factors.set_dynamics(key, metric, model.nonnegative, setup.temperature, second_order)
-        factors.set_move(W, model.row_free.astype(float))
-        factors.set_move(H, model.col_free.astype(float))
-        start_factors(factors, setup, self._prior_means())
+        for mode in model.modes:
+            factors.set_move(mode.axis, mode.free.astype(float))
+        start_factors(factors, setup)
         self._apply_hyper()
         self._take_residuals()
         self._refresh_metric()
@@ -205,7 +205,7 @@ class LangevinChain(Chain):
             **{
                 f"{prefix}/{name}": value
                 for prefix, hyper in self._hypers()
-                for name, value in vars(hyper).items()
+                for name, value in hyper.arrays().items()
             },
             **{name: attrgetter(attribute)(self) for name, attribute in _NUMBERS.items()},
             "divergences": list(self.divergences),
@@ -214,7 +214,7 @@ class LangevinChain(Chain):
     def set_state(self, state: State) -> None:
         """Go on from a state that `state` returned."""
         now, self._metric_hyper, self._saved_hyper = (
-            Hyper.from_dict({name: state[f"{prefix}/{name}"] for name in vars(hyper)})
+            Hyper.from_arrays({name: state[f"{prefix}/{name}"] for name in hyper.arrays()})
             for prefix, hyper in self._hypers()
         )
         self.factors.set_state(state)
@@ -284,7 +284,7 @@ class LangevinChain(Chain):
         super()._apply_hyper()
         self.factors.set_phi(self.hyper.phi)
         for which, coefficients in enumerate(self._prior_coefficients()):
-            normal = self._normal(which)
+            normal = self.hyper.modes[which].normal
             self.factors.set_prior(which, *coefficients, None if normal is None else normal.off_diagonal)
 
     def _refresh_metric(self) -> None:

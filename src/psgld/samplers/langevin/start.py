@@ -8,25 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engines import Factors, H, W
+from ...engines import Factors, W
 from ...models import Moments
 from ...models.hyperparameters import start_sizes
 from .shared import Shared
 
 
-def start_factors(factors: Factors, setup: Shared, prior_means: NDArray[np.float64]) -> None:
+def start_factors(factors: Factors, setup: Shared) -> None:
     """Give the factors their start: the noise of iteration 0, of the size that makes W H as large as V."""
     model = setup.model
-    sizes = start_sizes(model, setup.moments, setup.start)
-    for which, size, free in zip((W, H), sizes, (model.row_free, model.col_free), strict=True):
-        x = factors.noise(which, 0) * size
+    for mode, size in zip(model.modes, start_sizes(model, setup.moments, setup.start), strict=True):
+        x = factors.noise(mode.axis, 0) * size
         if model.nonnegative:
             x = np.abs(x) * np.sqrt(np.pi / 2)  # of mean `size`
         elif not model.bias:
-            _start_at_mean(setup.moments, which, x)
-        if model.bias:
-            x[:, model.rank :] = np.where(free[model.rank :], prior_means[which][model.rank :], 1.0)
-        factors.set_factor(which, x)
+            _start_at_mean(setup.moments, mode.axis, x)
+        mode.start_biases(x, setup.start.offset)
+        factors.set_factor(mode.axis, x)
 
 
 def _start_at_mean(moments: Moments, which: int, x: NDArray[Any]) -> None:

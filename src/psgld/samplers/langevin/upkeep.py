@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -87,5 +87,6 @@ def is_far(a: Hyper, b: Hyper) -> bool:
     """Return whether φ or a rate differs by more than a tenth: the metric would no longer fit."""
     if a is b:
         return False
-    pairs = ((a.phi, b.phi), (a.row_rate, b.row_rate), (a.col_rate, b.col_rate))
+    pairs: list[tuple[Any, Any]] = [(a.phi, b.phi)]
+    pairs += [(x.rate, y.rate) for x, y in zip(a.modes, b.modes, strict=True)]
     return any(bool(np.any(np.abs(np.log(x / y)) > 0.1)) for x, y in pairs)
