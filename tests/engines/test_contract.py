@@ -192,6 +192,14 @@ def test_a_chain_goes_from_one_engine_to_another(name, start, end):
     assert second.factors.squared_residuals() == pytest.approx(through.factors.squared_residuals(), rel=1e-4)
 
 
+@pytest.mark.parametrize("engine", [Threads(2), Reference()], ids=repr)
+def test_one_process_delivers_to_itself(engine):
+    factors = chain_of(STATES[0], engine).factors
+    w, out = factors.factor(W), np.zeros((26, 2))
+    factors.deliver(W, slice(1, 3), out, np.array([0, 26]))
+    np.testing.assert_array_equal(out, w[:, 1:3])
+
+
 # -- Reference ---------------------------------------------------------------------------------------------
 
 

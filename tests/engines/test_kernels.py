@@ -51,7 +51,7 @@ class Problem:
         self.x = [self._factor(n, rng) for n in (rows, cols)]
         engine = Threads(2)
         self.grid = engine.grid(self.data, *self.strips, 0.0, self.dtype)
-        self.chain = engine.factors(self.grid, Tweedie(beta), rank, FLOOR)
+        self.chain = engine.factors(self.grid, rank, Tweedie(beta), FLOOR)
         self._set_up(rng)
 
     def _round(self, x):
@@ -313,7 +313,7 @@ def test_wide_indices():
     data = Observations.from_coo(i, j, v, (n, n), absent="unobserved", duplicates="last")
     whole = Strips(rng.permutation(n), np.array([0, n]))
     chain = Threads(1).factors(
-        Threads(1).grid(data, whole, whole, 0.0, np.dtype(np.float64)), Tweedie(1.0), 3, FLOOR
+        Threads(1).grid(data, whole, whole, 0.0, np.dtype(np.float64)), 3, Tweedie(1.0), FLOOR
     )
     x = rng.gamma(2.0, size=(2, n, 3))
     for which in (W, H):
@@ -407,7 +407,7 @@ def test_shift(form, dtype):
         i, j = np.indices(V.shape).reshape(2, -1)
         data = Observations.from_coo(i, j, V.ravel(), absent="unobserved")
     strips = uneven(9, 2, rng), uneven(7, 2, rng)
-    chain = Threads(1).factors(Threads(1).grid(data, *strips, shift, np.dtype(dtype)), Tweedie(2.0), 2, FLOOR)
+    chain = Threads(1).factors(Threads(1).grid(data, *strips, shift, np.dtype(dtype)), 2, Tweedie(2.0), FLOOR)
     chain.accumulate("score")  # the factors are zeros
     assert chain.squared_residuals() == pytest.approx(np.sum((V - shift) ** 2), rel=1e-6)
 

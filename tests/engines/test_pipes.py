@@ -11,11 +11,11 @@ from queue import SimpleQueue
 
 import numpy as np
 import pytest
-from mpi_case import draw, record, soon
+from mpi_case import chain_of, draw, record, soon
 
 import psgld
 from psgld import Threads
-from psgld.engines import Communicator, Ranks
+from psgld.engines import Communicator, H, Ranks, W
 from psgld.engines.distributed import ranks as said
 
 
@@ -135,6 +135,28 @@ def test_what_all_say_at_once(tmp_path):
     assert codes == [0, 0, 0]
     np.testing.assert_array_equal(found[0], 6.0)
     assert found[1] == ["0", "1", "2"]
+
+
+def fresh(engine):
+    """Return Σ(v - μ)² of a pass, and the sums that it must leave alone, before and after."""
+    chain = chain_of("ratings", 4, engine)
+    chain.advance(13)
+    chain.factors.accumulate("weight")
+    sums = [[chain.factors.accumulated(which) for which in (W, H)]]
+    squares = chain.factors.fresh_squared_residuals()
+    sums.append([chain.factors.accumulated(which) for which in (W, H)])
+    chain.advance(5)
+    return squares, sums, chain.factors.factor(W)
+
+
+def test_a_pass_for_the_residuals_leaves_all_else_alone(tmp_path):
+    (squares, (before, after), w), codes = run_on_pipes(2, fresh, tmp_path)
+    assert codes == [0, 0]
+    expected = fresh(Threads(1))
+    assert squares == expected[0] > 0
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(w, expected[2])
 
 
 def one_fails(engine):

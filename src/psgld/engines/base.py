@@ -1,6 +1,6 @@
 """The contract of an engine: where the blocks of V and the factors of a chain live, and who moves them.
 
-    engine.grid(data, rows, cols, …) → Grid        engine.factors(grid, likelihood, components, floor) → Factors
+    engine.grid(data, rows, cols, …) → Grid        engine.factors(grid, components, likelihood, floor) → Factors
 
 A sampler asks an engine and its factors for nothing else. Prior, metric and hyperparameters reach the factors as
 numbers. A chain has the same bits on every engine that runs the core, and nearly the same numbers on `Reference`.
@@ -313,7 +313,7 @@ class Engine(ABC):
         """Cut V - shift into blocks, a `Grid`; with `hopping`, whole chains may go from rank to rank."""
 
     @abstractmethod
-    def factors(self, grid: Any, likelihood: Tweedie, components: int, floor: float) -> Factors:
+    def factors(self, grid: Any, components: int, likelihood: Tweedie, floor: float) -> Factors:
         """Place two factors of zeros on a grid of this engine; μ is not taken below the floor."""
 
     def share(self, chains: int) -> Engine:

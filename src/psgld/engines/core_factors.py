@@ -25,7 +25,7 @@ _ANY_POWER = 5  # `Family` in the core
 
 
 def core_chain(
-    grid: CoreGrid, likelihood: Tweedie, components: int, floor: float
+    grid: CoreGrid, components: int, likelihood: Tweedie, floor: float
 ) -> _core.Chain32 | _core.Chain64:
     """Return a chain of the core, of the precision of the grid."""
     make = _core.Chain32 if isinstance(grid.core, _core.Grid32) else _core.Chain64

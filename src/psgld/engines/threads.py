@@ -66,9 +66,9 @@ class Threads(Engine):
         """Cut V - shift into blocks; on one machine chains need not hop."""
         return whole_grid(data, rows, cols, shift, dtype)
 
-    def factors(self, grid: CoreGrid, likelihood: Tweedie, components: int, floor: float) -> ThreadedFactors:
+    def factors(self, grid: CoreGrid, components: int, likelihood: Tweedie, floor: float) -> ThreadedFactors:
         """Place two factors of zeros on a grid."""
-        return ThreadedFactors(grid, likelihood, components, floor, self.workers)
+        return ThreadedFactors(grid, components, likelihood, floor, self.workers)
 
 
 @final
@@ -78,9 +78,9 @@ class ThreadedFactors(CoreFactors):
     passes_marks = True
 
     def __init__(
-        self, grid: CoreGrid, likelihood: Tweedie, components: int, floor: float, threads: int
+        self, grid: CoreGrid, components: int, likelihood: Tweedie, floor: float, threads: int
     ) -> None:
-        super().__init__(core_chain(grid, likelihood, components, floor), grid, components)
+        super().__init__(core_chain(grid, components, likelihood, floor), grid, components)
         self._pool = _core.Pool(threads)
 
     def advance(self, stretch: Stretch) -> None:

@@ -129,11 +129,11 @@ class DistributedEngine(Engine):
         return CoreGrid(core, data.shape, blocks, swapped, zeros, sizes)
 
     def factors(
-        self, grid: CoreGrid, likelihood: Tweedie, components: int, floor: float
+        self, grid: CoreGrid, components: int, likelihood: Tweedie, floor: float
     ) -> RingFactors | HoppingFactors:
         """Place two factors of zeros on the ranks."""
         make = HoppingFactors if grid.hopping else RingFactors
-        return make(grid, likelihood, components, floor, self.communicator, self.workers)
+        return make(grid, components, likelihood, floor, self.communicator, self.workers)
 
     def hop(self, factors: Sequence[Any], parts: Sequence[int]) -> None:
         """Have the factors of each chain on the rank that works on its part; all travel at once."""

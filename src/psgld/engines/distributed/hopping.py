@@ -40,13 +40,13 @@ class HoppingFactors(CoreFactors):
     def __init__(
         self,
         grid: CoreGrid,
-        likelihood: Tweedie,
         components: int,
+        likelihood: Tweedie,
         floor: float,
         communicator: Communicator,
         threads: int,
     ) -> None:
-        self._whole = ThreadedFactors(grid, likelihood, components, floor, threads)
+        self._whole = ThreadedFactors(grid, components, likelihood, floor, threads)
         super().__init__(self._whole.core, grid, components)
         self._pool = _core.Pool(threads)
         self.sent: Counter[str] = Counter()

@@ -34,13 +34,13 @@ class RingFactors(CoreFactors):
     def __init__(
         self,
         grid: CoreGrid,
-        likelihood: Tweedie,
         components: int,
+        likelihood: Tweedie,
         floor: float,
         communicator: Communicator,
         threads: int,
     ) -> None:
-        super().__init__(core_chain(grid, likelihood, components, floor), grid, components)
+        super().__init__(core_chain(grid, components, likelihood, floor), grid, components)
         self.sent: Counter[str] = Counter()
         """Bytes sent by this rank: between iterations ("ring") and besides ("other")."""
         self._comm, self._rank = communicator, communicator.rank

@@ -65,7 +65,7 @@ class Reference(Engine):
         return ReferenceGrid(whole, rows, cols, shift)
 
     def factors(
-        self, grid: ReferenceGrid, likelihood: Tweedie, components: int, floor: float
+        self, grid: ReferenceGrid, components: int, likelihood: Tweedie, floor: float
     ) -> ReferenceFactors:
         """Place two factors of zeros beside V."""
-        return ReferenceFactors(grid, likelihood, components, floor)
+        return ReferenceFactors(grid, components, likelihood, floor)

@@ -21,7 +21,7 @@ _PASSES = {"score": update.score, "weight": update.weight}
 class ReferenceFactors(Factors):
     """W (I, K) and H (J, K) in float64: the place of a row is its index."""
 
-    def __init__(self, grid: ReferenceGrid, likelihood: Tweedie, components: int, floor: float) -> None:
+    def __init__(self, grid: ReferenceGrid, components: int, likelihood: Tweedie, floor: float) -> None:
         self.grid, self.components, self.dtype = grid, components, np.dtype(np.float64)
         self._likelihood = likelihood
         self._numbers = float(likelihood.beta), floor
