@@ -200,7 +200,7 @@ def test_a_store_is_never_overwritten(tmp_path):
         ({"sampler": PSGLD(blocks=5)}, "blocks 3 in the store, 5 now"),
         (
             {"sampler": PSGLD(blocks=3, dtype="float64")},
-            "sampler dtype 'float32' in the store, 'float64' now",
+            "sampler dtype float32 in the store, float64 now",
         ),
         ({"seed": 6}, r"seed \(keys\) .* in the store, .* now"),
         ({"chains": 3}, "chains 2 in the store, 3 now"),
@@ -234,6 +234,32 @@ def test_a_function_is_known_again(tmp_path):
             dense_counts()[0], rank=2, model=FactorModel(2, "poisson"), sampler=sampler, draws=3, tune=4, thin=1,
             progress=False, store=store, resume=resume,
         )  # fmt: skip
+
+
+def test_a_store_of_before_is_resumed(tmp_path):
+    """Older versions wrote the settings of the sampler as text: the run goes on, and differences are named."""
+    store = tmp_path / "run.zarr"
+    draw(dense_counts, draws=4, store=store)
+    metadata = store / "zarr.json"
+    root = json.loads(metadata.read_text())
+    header = root["attributes"]["psgld"]
+    text = {
+        "name": "PSGLD", "step_size": "None", "metric": "None", "schedule": "Cyclic()",
+        "partition": "Shuffled(seed=0)", "temperature": "1.0", "momentum": "None", "dtype": "'float32'",
+    }  # fmt: skip
+    header["run"]["sampler"], header["settings"]["sampler"] = text, {**text, "blocks": "3"}
+    metadata.write_text(json.dumps(root))
+    V, model, _ = dense_counts()
+    other = psgld.PSGLD(blocks=3, momentum=0.5)
+    with pytest.raises(psgld.DataError, match=r"sampler momentum None in the store, 0\.5 now"):
+        psgld.sample(V, model, sampler=other, draws=8, tune=10, thin=3, seed=5, store=store, resume=True)
+    whole = draw(dense_counts)
+    assert_same(draw(dense_counts, store=store, resume=True), whole)
+    assert_same(psgld.load(store), whole)
+    with pytest.raises(
+        psgld.SamplingError, match="older psgld wrote its settings as text; give sampler=… once"
+    ):
+        psgld.load(store).update(V)
 
 
 def test_a_start_is_part_of_the_run(tmp_path, short_slices, prompt):

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from ..engines import Blocks
 from ..engines.threads import WEIGHT, H, W
 from ..models import Hyper
+from ..system.record import Recorded, from_record
 from .step_size import Decay, StepSize
 
 
-class Metric(ABC):
+class Metric(Recorded, ABC):
     """A metric: its number in the core, when and how it is refreshed, its default step size."""
 
     code: int
@@ -33,14 +34,14 @@ class Metric(ABC):
     def refresh(self, chain: Blocks, hyper: Hyper, size: int) -> None:
         """Take the frozen parts of D from the present state."""
 
-    def rescale(self, chain: Blocks, hyper: Hyper) -> None:  # noqa: B027
+    def rescale(self, chain: Blocks, hyper: Hyper) -> None:
         """Take in hyperparameters that have moved far since the last refresh."""
 
     def state(self, chain: Blocks) -> dict[str, NDArray[Any]]:
         """Return what the frozen parts of D are made of, besides hyperparameters."""
         return {}
 
-    def set_state(self, chain: Blocks, hyper: Hyper, state: Mapping[str, Any]) -> None:  # noqa: B027
+    def set_state(self, chain: Blocks, hyper: Hyper, state: Mapping[str, Any]) -> None:
         """Make D as it was, from `state` and the hyperparameters of the last refresh, which the core has."""
 
     @abstractmethod
@@ -191,3 +192,9 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "real-valued": RealValued,
 }
 """Metrics by the names that `PSGLD(metric=…)` and the command line take."""
+
+
+def metric_from_dict(record: Mapping[str, Any]) -> Metric:
+    """Return the metric that `to_dict` described."""
+    found: Metric = from_record(record, METRICS.values())
+    return found

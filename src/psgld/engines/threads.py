@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..checks import is_integer
-from ..data.observations import Observations
 from ..data.partition import Strips
 from ..data.shards import Shards
+from ..data.source import Source
 from ..errors import ModelError
 from ..system.limits import available_cores
 from .mapped import mapped_grid
@@ -76,7 +76,7 @@ class Grid:
 
 
 def core_grid(
-    data: Observations,
+    data: Source,
     rows: Strips,
     cols: Strips,
     shift: float,
@@ -101,7 +101,7 @@ def core_grid(
 
 
 def whole_grid(
-    data: Observations, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any], hopping: bool = False
+    data: Source, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any], hopping: bool = False
 ) -> Grid:
     """Cut V - shift into blocks, all of them here."""
     core, swapped, zeros = (
@@ -114,7 +114,7 @@ def whole_grid(
     return Grid(core, data.shape, rows.number, swapped, zeros, sizes, hopping)
 
 
-def columns_are_outer(data: Observations) -> bool:
+def columns_are_outer(data: Source) -> bool:
     """Return whether the columns of V are the outer side."""
     return data.shape[1] > data.shape[0]
 
@@ -181,7 +181,7 @@ class Threads:
 
     def grid(
         self,
-        data: Observations,
+        data: Source,
         rows: Strips,
         cols: Strips,
         shift: float,

@@ -8,6 +8,7 @@ be read off it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -24,7 +25,8 @@ from ..engines.threads import SCORE, Grid, H, W
 from ..errors import SamplingError
 from ..models import Hyper, Tweedie
 from ..models.hyperparameters import start_sizes
-from .base import Chain, Marks, Setup, State
+from ..system import cost
+from .base import Chain, Marks, Room, Setup, State
 
 _FAMILIES = {1.0: 0, 2.0: 1, 0.0: 2, -1.0: 3, 0.5: 4}
 _ANY_POWER = 5  # `Family` in the core
@@ -107,10 +109,9 @@ class LangevinSetup(Setup):
     @property
     def seconds_an_iteration(self) -> float:
         """A rough time of an iteration on one core."""
-        entry = 1.3e-10 if self.data.is_sparse else 6e-11
+        rates = cost.SPARSE if self.data.is_sparse else cost.DENSE
         read = self.grid.blocks if self.subsample is None else self.data.size / self.subsample.size
-        entries = self.data.stored / read
-        return self.model.components * (entries * entry + sum(self.data.shape) * 9e-10)
+        return rates.seconds(self.model.components, self.data.stored / read, sum(self.data.shape))
 
     def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> LangevinChain:
         """Start a chain; the key decides all its randomness."""
@@ -143,12 +144,9 @@ class _Stretch(NamedTuple):
     draws: NDArray[np.int32] | None
 
 
-class _Passed(NamedTuple):
-    """Marks that were passed, and what is recorded of each."""
-
-    iterations: range
-    lp: list[float]
-    steps: list[float]
+def _behind(marks: range, room: Room, n: int) -> tuple[range, Room]:
+    """Return the marks behind the first n, and the room for their draws."""
+    return marks[n:], (room[0][n:], room[1][n:])
 
 
 @final
@@ -195,42 +193,39 @@ class LangevinChain(Chain):
             self._have_run(stretch)
             self._upkeep_if_due()
 
-    def pass_marks(self, recorder: Marks, marks: range, keep: bool) -> int:
-        """Run to the last of these iterations, and record each in passing; or, where it has to stop, to the first.
+    def run(self, marks: range, room: Room | None = None) -> Iterator[Marks]:
+        """Run to the last of these iterations, and yield the marks on the way; or stop at the first, and end there.
 
         Where something is wrong at a mark, the chain goes back to it and settles there, as if it had stopped.
-        Return how many of them were recorded.
         """
-        given = len(marks)
         while marks:
-            end = min(marks[-1], self._next_upkeep)
+            if room is None or not self.passes:
+                yield from super().run(marks)
+                return
             inside = marks[: max(0, -(-(self._next_upkeep - marks[0]) // marks.step))]  # before the upkeep
-            room = recorder.room(len(inside), keep) if self._can_pass() else None
-            if room is None:
-                self.advance(marks[0] - self.iteration)
-                recorder.record(keep)
-                return given - len(marks) + 1
-            passed = self._run_past(inside, end, room)
-            recorder.record_passed(keep, *passed)
-            marks = marks[len(passed.lp) :]
+            passed = self._run_past(inside, min(marks[-1], self._next_upkeep), room)
+            if passed.lp:
+                yield passed
+            marks, room = _behind(marks, room, len(passed.lp))
             self._upkeep_if_due()
             if marks and self.iteration == marks[0]:  # it stopped there, or is just after an upkeep
-                recorder.record(keep)
-                marks = marks[1:]
-        return given
+                yield self.rest()
+                marks, room = _behind(marks, room, 1)
 
-    def _can_pass(self) -> bool:
-        """Return whether the sums over the factors tell all that has to be known at a mark."""
+    @property
+    def passes(self) -> bool:
+        """Whether the sums over the factors tell all that has to be known at a mark."""
         return (
             isinstance(self.factors, ThreadedChain) and not self._log_prior.others and not self._may_swell()
         )
 
-    def _run_past(self, marks: range, end: int, room: tuple[NDArray[Any], NDArray[Any]]) -> _Passed:
+    def _run_past(self, marks: range, end: int, room: Room) -> Marks:
         """Run to the end, past the marks; or go back to the first that is unsound. Return those before it."""
         assert isinstance(self.factors, ThreadedChain)
         start, stretch = self.iteration, self._stretch(end)
         after = np.arange(marks.start - start, marks.stop - start, marks.step)
-        sums, kernels = self.factors.advance_marking(*stretch, after, self.probes.entries, room)
+        W, H = (x[: len(marks)] for x in room)
+        sums, kernels = self.factors.advance_marking(*stretch, after, self.probes.entries, (W, H))
         steps: list[float] = stretch.steps[after - 1].tolist()
         sound = self._is_sound(sums)
         n = len(marks) if sound.all() else int(sound.argmin())
@@ -239,7 +234,7 @@ class LangevinChain(Chain):
         else:
             self.iteration, self._last_step, self._sums = marks[n], steps[n], sums[n]
         lp = self._log_posterior_from(sums[:n], kernels[:n])
-        return _Passed(marks[:n], lp.tolist(), steps[:n])
+        return Marks(marks[:n], lp.tolist(), steps[:n], len(self.divergences), False)
 
     def _stretch(self, end: int) -> _Stretch:
         """Return what the core needs to know of the iterations from here to the end, no upkeep among them."""
@@ -415,15 +410,17 @@ class LangevinChain(Chain):
 
     def _cycle_seconds(self) -> float:
         """Return about the time of a cycle, the same on every machine."""
-        rows, cols = self.setup.grid.shape
-        entries = self.setup.data.stored
-        return self.setup.model.components * (entries * 1e-10 + self.setup.cycle * (rows + cols) * 1e-9)
+        setup = self.setup
+        moved = setup.cycle * sum(setup.grid.shape)
+        return cost.UPKEEP.seconds(setup.model.components, setup.data.stored, moved)
 
     def _cycles_to_upkeep(self, cycle: int) -> int:
         """Return 1, or more where a cycle takes less time than its upkeep in Python, or where little is to be done."""
         early = _EARLY_CYCLES - cycle  # there is an upkeep at its end, when momentum sets in
         if self._learns() or self.setup.metric.due(self._upkeeps + 1):
-            return 1 if early > 0 else int(np.clip(3e-4 / self._cycle_seconds(), 1, _MOST_CYCLES))
+            return (
+                1 if early > 0 else int(np.clip(cost.UPKEEP_SECONDS / self._cycle_seconds(), 1, _MOST_CYCLES))
+            )
         idle = max(_IDLE_CYCLES, min(cycle // _IDLE_SHARE, _IDLE_ITERATIONS // self.setup.cycle))
         cycles, most = 1, min(cycle, idle, early if early > 0 else idle)
         while cycles < most and not self.setup.metric.due(self._upkeeps + cycles):
@@ -434,8 +431,9 @@ class LangevinChain(Chain):
     def _dispersion_is_due(self) -> bool:
         """Return whether φ moves at this upkeep: not at each, where that takes longer than what lies between them."""
         assert self._dispersion is not None
-        an_entry = 2e-7 if self.setup.model.likelihood.closed else 4e-6  # seconds
-        between = max(3e-4, self._cycle_seconds())
+        closed = self.setup.model.likelihood.closed
+        an_entry = cost.DISPERSION_CLOSED if closed else cost.DISPERSION_SERIES
+        between = max(cost.UPKEEP_SECONDS, self._cycle_seconds())
         every = int(np.clip(len(self._dispersion.values) * an_entry / between, 1, 10))
         return self.iteration <= _EARLY_CYCLES * self.setup.cycle or self._upkeeps % every == 0
 

@@ -20,6 +20,8 @@ from ..engines import Engine
 from ..errors import DataError, SamplingError, in_bytes, warn
 from ..runs.chains import Work
 from ..runs.result import describe
+from ..samplers import Sampler
+from ..samplers.record import as_text, is_text
 from ..system.atomic import DAMAGE, read_arrays
 from ..system.lock import owned
 from .layout import SEEN, TRACKED, Layout
@@ -71,7 +73,7 @@ def _first_saver(
         )
     try:
         if where.exists():
-            store = _reopen(where, header, identity)
+            store = _reopen(where, header, identity, work.setup.settings)
         else:
             _check_room(where, header, work)
             store = _new(where, {**header, "run": identity}, work, seen)
@@ -126,7 +128,7 @@ def check_options(store: Any, resume: Any, every: Any, dtype: Any) -> None:
         raise SamplingError(f"the name of a store must end in .zarr, got {str(store)!r}")
 
 
-def _reopen(path: Path, header: dict[str, Any], identity: dict[str, Any]) -> Store:
+def _reopen(path: Path, header: dict[str, Any], identity: dict[str, Any], sampler: Sampler) -> Store:
     """Open the store of a run that is to go on, after making sure that it is the same run."""
     store = Store.open(path, "r+")
     stored = store.header.get("run")
@@ -134,6 +136,8 @@ def _reopen(path: Path, header: dict[str, Any], identity: dict[str, Any]) -> Sto
         raise DataError(f"{path} was saved after its run and has no checkpoints; it cannot be resumed")
     if not isinstance(stored, dict):
         raise damaged(path, f"its run is {stored!r}")
+    if isinstance(was := stored.get("sampler"), dict) and is_text(was):
+        identity = {**identity, "sampler": _without_blocks(as_text(sampler))}
     differences = list(_differences(stored, identity))
     if differences:
         raise DataError(
@@ -202,8 +206,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "data": work.setup.data.fingerprint()[:16],
         "data to all digits": work.setup.data.fingerprint(exact=True)[:16],
         **header["model"],
-        # The number of strips may be left out, and be another with other ranks: what counts is told below.
-        "sampler": {name: value for name, value in settings["sampler"].items() if name != "blocks"},
+        "sampler": _without_blocks(settings["sampler"]),
         **{name: settings[name] for name in work.setup.describe() if name != "bytes_an_iteration"},
         "tune": settings["tune"],
         "thin": settings["thin"],
@@ -216,6 +219,11 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "instruction set": _core.instruction_set,
         "entries of the log posterior": settings["lp_entries"],
     }
+
+
+def _without_blocks(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a sampler without its number of strips: left out, it may differ with the ranks; `describe` has it."""
+    return {name: value for name, value in record.items() if name != "blocks"}
 
 
 def _digest(arrays: Any) -> str | None:

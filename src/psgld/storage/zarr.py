@@ -127,7 +127,7 @@ def _draws(store: Store, chains: list[int], n: int) -> Draws:
         name: _stacked(store, f"{POSTERIOR}/{name}", chains, n) for name in store.names(POSTERIOR)
     }
     if store.layout.dtype is None:
-        dtype = store.header["settings"]["sampler"].get("dtype", "'float32'").strip("'")
+        dtype = store.header["settings"]["sampler"].get("dtype", "float32").strip("'")
         for name, rows in zip(("W", "H"), store.shape, strict=True):
             arrays[name] = np.empty((len(chains), 0, rows, store.model.rank), dtype)
         if store.model.bias:

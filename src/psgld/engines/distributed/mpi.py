@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.labels import Csr
-from ...data.observations import Observations
 from ...data.partition import Strips
 from ...data.shards import Shards
+from ...data.source import Source
 from ...errors import ModelError, SamplingError
 from ...system.limits import cores_of_quota
 from ..threads import Grid, check_threads, columns_are_outer, core_grid, part_sizes, whole_grid
@@ -104,7 +104,7 @@ class MPI:
 
     def grid(
         self,
-        data: Observations,
+        data: Source,
         rows: Strips,
         cols: Strips,
         shift: float,
@@ -155,7 +155,7 @@ class MPI:
         """Give every rank its part, and return what each has for this one."""
         return ranks.exchange(parts)
 
-    def _own_entries(self, shards: Shards, cols: Strips | None) -> Observations:
+    def _own_entries(self, shards: Shards, cols: Strips | None) -> Source:
         """Read the row strips of this rank; if it keeps columns, send their entries to whom they belong."""
         own = range(*self.own(shards.blocks, self.rank))
         mine = shards.load(own)
