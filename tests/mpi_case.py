@@ -20,7 +20,7 @@ from psgld.engines.distributed import ranks
 from psgld.engines.threads import H, W
 from psgld.samplers import langevin
 from psgld.storage import layout
-from psgld.storage import zarr_store as store
+from psgld.storage import zarr as store
 
 BLOCKS = 4
 

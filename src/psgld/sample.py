@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -35,7 +34,7 @@ from .runs.progress import ProgressOption
 from .runs.recorder import Recorder
 from .runs.result import assemble
 from .samplers import Sampler, as_sampler
-from .storage.resume import check_options, keys_in, open_saver, ownership, strips_in
+from .storage.resume import check_options, is_there, keys_in, open_saver, ownership, strips_in
 
 
 @updates_by
@@ -147,7 +146,7 @@ def sample(
         place: Any = engine  # one that this sampler runs on: `for_ranks` has seen to it
         setup = sampler.prepare(data, model, place, plan.tune)
         keys = chain_keys(seed, chains)
-        if store is not None and seed is None and resume and Path(store).exists():
+        if store is not None and seed is None and resume and is_there(store):
             keys = keys_in(store)
         if isinstance(engine, MPI):
             keys = alike(engine, setup, plan, keys, pairs, seed is None)

@@ -112,7 +112,7 @@ def test_draws_beyond_the_checkpoint_are_written_again(tmp_path, short_slices, p
     with pytest.raises(Crash):
         draw(dense_counts, store=store, checkpoint_every=0.0, progress=crash_after(25))
     with monkeypatch.context() as patch:
-        patch.setattr("psgld.storage.saver.write_arrays", lambda *_: (_ for _ in ()).throw(Crash))
+        patch.setattr("psgld.storage.zarr.write_arrays", lambda *_: (_ for _ in ()).throw(Crash))
         with pytest.raises(Crash):
             draw(dense_counts, store=store, resume=True, checkpoint_every=0.0)
     whole = draw(dense_counts)
@@ -329,7 +329,7 @@ def test_a_header_that_contradicts_its_run(tmp_path, name, value):
 )
 def test_a_checkpoint_that_contradicts_itself(tmp_path, name, value):
     draw(dense_counts, draws=2, store=tmp_path / "run.zarr")
-    path = psgld.storage.zarr_store.Store.open(tmp_path / "run.zarr").checkpoint(0)
+    path = psgld.storage.zarr.ZarrBackend.open(tmp_path / "run.zarr").checkpoint(0)
     state = read_arrays(path)
     write_arrays(path, {**state, name: np.asarray(value, np.asarray(state[name]).dtype)})
     with pytest.raises(psgld.DataError, match="is not a psgld store, or is damaged"):

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..engines import Engine
 from ..runs.draws import FACTORS, Draws
+from .backend import RunBackend
 from .layout import POSTERIOR
-from .zarr_store import Store
 
 _SIDE = {"W": 0, "row_bias": 0, "H": 1, "col_bias": 1}
 
@@ -23,7 +23,7 @@ _SIDE = {"W": 0, "row_bias": 0, "H": 1, "col_bias": 1}
 class Spread:
     """Which rows of the draws each rank keeps: of every array in a store, the same number of chunks, nearly."""
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: RunBackend, engine: Engine) -> None:
         self._engine = engine
         self.bounds: dict[str, NDArray[np.int64]] = {}
         """Of each array of factors or biases: where the rows of each rank begin, and the end."""
