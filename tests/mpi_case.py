@@ -20,7 +20,7 @@ from psgld.engines import H, Stretch, W
 from psgld.engines.distributed import ranks
 from psgld.samplers.langevin import upkeep
 from psgld.storage import layout
-from psgld.storage import zarr_store as store
+from psgld.storage import zarr as store
 
 BLOCKS = 4
 

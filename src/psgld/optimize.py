@@ -18,7 +18,7 @@ from .runs.inputs import Seed, chain_keys, check_count, check_kinds, check_model
 from .runs.interrupt import Interrupt
 from .runs.loop import run
 from .runs.progress import Meter, ProgressOption
-from .samplers import DSGD
+from .samplers import DSGD, Marks
 
 _HALVINGS = 3
 """Halvings of the step size in a row that bring nothing: the climb is over."""
@@ -138,10 +138,13 @@ class _Climb:
             mark = done * self.chain.setup.cycle
             yield range(mark, mark + 1), False
 
-    def record(self, keep: bool) -> None:
+    def room(self, n: int, keep: bool) -> None:
+        """Return None: nothing is kept."""
+
+    def record(self, marks: Marks, keep: bool) -> None:
         """Note the log posterior; halve the step size where too little was gained."""
-        self.chain.settle()
-        self.lp.append(self.chain.log_posterior())
+        self.lp += marks.lp
+        self.recorded += len(marks.lp)
         self.passes.append(self.chain.iteration // self.chain.setup.cycle)
         if self.lp[-1] - self.lp[-2] >= self._least * (self.passes[-1] - self.passes[-2]):
             self._vain = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -35,7 +34,7 @@ from .runs.progress import ProgressOption
 from .runs.recorder import Recorder
 from .runs.result import assemble
 from .samplers import Sampler, as_sampler
-from .storage.resume import check_options, keys_in, open_saver, ownership, strips_in
+from .storage.resume import check_options, is_there, keys_in, open_saver, ownership, strips_in
 
 
 @updates_by
@@ -146,7 +145,7 @@ def sample(
 
         setup = sampler.prepare(data, model, engine, plan.tune)
         keys = chain_keys(seed, chains)
-        if store is not None and seed is None and resume and Path(store).exists():
+        if store is not None and seed is None and resume and is_there(store):
             keys = keys_in(store)
         if engine.distributed:
             keys = alike(engine, setup, plan, keys, pairs, seed is None)

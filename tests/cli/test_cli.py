@@ -88,7 +88,7 @@ def test_fit_with_every_sampler(work, tmp_path, name, capsys):
         if setting in known:
             assert main([*argv, *option]) == 0
             record = psgld.load(tmp_path / "run.npz").settings["sampler"]
-            assert record[setting] == repr(value)
+            assert record[setting] == value
         else:
             fails(capsys, [*argv, *option], f"--sampler {name} has no {option[0]}")
 

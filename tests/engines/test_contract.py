@@ -94,7 +94,7 @@ def draws_of(engine, names):
         plan = {"draws": 3, "tune": 12, "thin": 8, "chains": 2, "seed": 3, "progress": False}
         with soon():
             post = psgld.sample(V, model, sampler=sampler, engine=engine, **plan)
-        tables = {"draws": vars(post.draws), "stats": post.sample_stats}
+        tables = {"draws": post.draws.arrays(), "stats": post.sample_stats}
         found[name] = {
             f"{t}/{n}": a for t, table in tables.items() for n, a in table.items() if a is not None
         }

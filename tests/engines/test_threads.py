@@ -38,9 +38,9 @@ def test_any_number_of_threads(case):
 
 @pytest.mark.parametrize("case", [dense_counts, ratings, words])
 def test_side_by_side_or_in_turn(case, monkeypatch):
-    monkeypatch.setattr("psgld.runs.chains._SIDE_BY_SIDE", 0.0)
+    monkeypatch.setattr("psgld.system.cost.SIDE_BY_SIDE", 0.0)
     turn = draw(case, threads=2, chains=3)
-    monkeypatch.setattr("psgld.runs.chains._SIDE_BY_SIDE", np.inf)
+    monkeypatch.setattr("psgld.system.cost.SIDE_BY_SIDE", np.inf)
     assert_same(turn, draw(case, threads=2, chains=3))
     assert not np.array_equal(turn.draws.W[0], turn.draws.W[1])
     # A chain does not depend on how many others there are.

@@ -10,8 +10,9 @@ import pytest
 
 import psgld
 from psgld.engines.threads import ThreadedFactors
-from psgld.runs.loop import Passing, Plan, run
+from psgld.runs.loop import Plan, run
 from psgld.runs.recorder import Recorder
+from psgld.samplers import Marks
 
 V = np.random.default_rng(0).poisson(4.0, size=(30, 20)).astype(float)
 SPARSE = np.where(np.random.default_rng(1).random(V.shape) < 0.3, V, np.nan)
@@ -93,22 +94,19 @@ def test_memory_that_is_made_ready_is_not_changed():
 
 
 class Log:
-    """A recorder that counts how it is asked."""
+    """A recorder that notes where the chain rests."""
 
     def __init__(self, chain, room):
         self.chain, self.recorded, self.stops, self._room = chain, 0, [], room
 
-    def record(self, keep):
-        self.chain.settle()
-        self.stops.append(self.chain.iteration)
-        self.recorded += 1
-
     def room(self, n, keep):
         return self._room
 
-    def record_passed(self, keep, iterations, lp, steps):
-        assert len(iterations) == len(lp) == len(steps)
-        self.recorded += len(lp)
+    def record(self, marks, keep):
+        assert len(marks.iterations) == len(marks.lp) == len(marks.steps) > 0
+        assert (self.chain.iteration == marks.iterations[-1]) or not marks.resting
+        self.stops += marks.iterations if marks.resting else []
+        self.recorded += len(marks.lp)
 
 
 def chain_of(model):
@@ -142,16 +140,33 @@ def test_nothing_is_said_of_steps_beyond_the_run():
 def test_a_chain_that_cannot_pass_comes_back_after_each_mark():
     """Ctrl-C is looked for in between."""
     chain = chain_of(FIXED)
-    log = Log(chain, None)
-    assert chain.pass_marks(log, range(3, 100, 3), True) == 1
-    assert chain.iteration == 3 and log.stops == [3]
+    (mark,) = chain.run(range(3, 100, 3))
+    assert chain.iteration == 3 and mark.iterations == [3] and mark.resting
+    (mark,) = psgld.samplers.Chain.run(chain, range(6, 100, 3))  # as chains that cannot pass marks inherit it
+    assert chain.iteration == 6 and mark.iterations == [6] and mark.resting
+
+
+def test_draws_are_written_to_the_place_that_is_given():
+    """A chain knows where its draws go, not who asks for them; it yields each mark once, in order."""
+    chain, other = chain_of(FIXED), chain_of(FIXED)
+    room = np.full((33, 30, 3), np.nan, np.float32), np.full((33, 20, 3), np.nan, np.float32)
+    marks, done = range(3, 100, 3), 0
+    for found in chain.run(marks, room):
+        assert list(found.iterations) == list(marks[done : done + len(found.lp)]) and found.divergences == 0
+        for t, lp in zip(found.iterations, found.lp, strict=True):
+            other.advance(t - other.iteration)
+            assert other.log_posterior() == lp
+            if not found.resting:
+                np.testing.assert_array_equal(room[0][done], other.factors.factor(0))
+                np.testing.assert_array_equal(room[1][done], other.factors.factor(1))
+            done += 1
+    assert done == 33
 
 
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_chain_stops_only_where_it_must(stops):
     """Where the recorder has to see the state, and at the end of a cycle, after the upkeep."""
     chain = chain_of(FIXED)
-    assert isinstance(chain, Passing)
     none = np.empty((0, 30, 3), np.float32), np.empty((0, 20, 3), np.float32)
     log = Log(chain, None if stops else none)
     assert sum(run(chain, Plan(0, 400, 1), log)) == 400
@@ -166,20 +181,24 @@ def test_a_chain_stops_only_where_it_must(stops):
 class Slow:
     """A chain, and its recorder, whose draws take ten times as long as its iterations."""
 
+    passes = True
+
     def __init__(self):
         self.iteration, self.recorded, self.seconds = 0, 0, 0.0
 
     def advance(self, n):
         self.iteration, self.seconds = self.iteration + n, self.seconds + n * 1e-5
 
-    def record(self, keep):
+    def room(self, n, keep):
+        return None
+
+    def record(self, marks, keep):
         self.recorded, self.seconds = self.recorded + 1, self.seconds + 1e-4 * keep
 
-    def pass_marks(self, recorder, marks, keep):
+    def run(self, marks, room):
         for mark in marks:
             self.advance(mark - self.iteration)
-            self.record(keep)
-        return len(marks)
+            yield Marks([mark], [0.0], [0.0], 0, True)
 
 
 def test_slow_draws_do_not_keep_the_outside_world_waiting(monkeypatch):

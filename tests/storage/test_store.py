@@ -246,7 +246,7 @@ def test_without_zarr(tmp_path, monkeypatch):
 
 def test_too_large_for_memory(tmp_path, monkeypatch):
     draw(store=tmp_path / "run.zarr")
-    monkeypatch.setattr("psgld.storage.zarr.available_memory", lambda: 1000)
+    monkeypatch.setattr("psgld.storage.whole.available_memory", lambda: 1000)
     with pytest.raises(psgld.DataError, match=r"B are free; read parts of it by xarray\.open_zarr"):
         psgld.load(tmp_path / "run.zarr")
 
@@ -494,7 +494,7 @@ def test_command_line_when_the_disk_fails(counts, tmp_path, capsys, monkeypatch)
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("psgld.storage.saver.write_arrays", fail)
+    monkeypatch.setattr("psgld.storage.zarr.write_arrays", fail)
     (tmp_path / "run.npz").write_text("of someone else")
     command = ["fit", counts, "-o", str(tmp_path / "run.zarr"), *FIT, "--draws", "5", "--resume"]
     assert main(command) == 2

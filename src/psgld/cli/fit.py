@@ -11,6 +11,7 @@ from typing import Any
 
 from ..data.labels import DUPLICATES
 from ..data.observations import ABSENT, Observations, observations
+from ..data.source import Source
 from ..dynamics.metrics import METRICS
 from ..engines import Engine
 from ..errors import DataError, PsgldWarning, SamplingError
@@ -225,7 +226,7 @@ def _store(args: Namespace) -> dict[str, Any]:
     return {}
 
 
-def _read(args: Namespace) -> Observations:
+def _read(args: Namespace) -> Source:
     """Read a file, or open shards, which stay on disk."""
     if isinstance(args.file, str) or args.file.is_dir():
         for name, usual in (("row", None), ("col", None), ("value", None), ("duplicates", "error")):
@@ -235,7 +236,7 @@ def _read(args: Namespace) -> Observations:
     return Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
 
 
-def _model(args: Namespace, data: Observations) -> FactorModel:
+def _model(args: Namespace, data: Source) -> FactorModel:
     """Build the model; what is guessed is said."""
     likelihood, reason = args.likelihood, ""
     if likelihood == "auto":

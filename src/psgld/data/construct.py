@@ -25,6 +25,7 @@ from .labels import (
     real,
 )
 from .readers import naming, read_file
+from .source import Source
 from .sparse import Loose, saved_entries, sparse_entries
 from .tables import Column, Triples, frame_triples, is_frame, triples
 
@@ -170,7 +171,7 @@ def from_any(cls: type[Made], V: Any, absent: str | None, duplicates: str) -> Ma
     """Dispatch on the type of V; a file has been read."""
     _check_absent(absent)
     check_duplicates(duplicates)
-    found: Any = V if isinstance(V, Constructors) else _construct(cls, V, absent, duplicates)
+    found: Any = V if isinstance(V, Source) else _construct(cls, V, absent, duplicates)
     if absent is None:
         return found  # type: ignore[no-any-return]
     if absent == "zero" and not found.is_sparse:

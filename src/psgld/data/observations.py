@@ -18,21 +18,16 @@ from ..errors import DataError
 from ..system.atomic import write_arrays
 from .construct import ABSENT as ABSENT
 from .construct import Constructors, from_any
-from .labels import Csr, FloatArray, IntArray, LabelArray, find_labels
-
-Entries = tuple[IntArray, IntArray, FloatArray]
-"""Row indices, column indices and values."""
-
-LabelledEntries = tuple[LabelArray, LabelArray, FloatArray]
-"""Row labels (or indices, if there are none), column labels and values."""
+from .labels import Csr, FloatArray, IntArray, LabelArray
+from .source import Entries, LabelledEntries, Source
 
 MOST_CELLS = 250_000_000
 """Of a matrix whose zeros are written out."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Observations(Constructors):
-    """The observed entries of an I × J matrix.
+class Observations(Constructors, Source):
+    """The observed entries of an I × J matrix, in memory.
 
     Made by `from_dense`, `from_sparse`, `from_coo`, `from_frame`, `from_file`, `from_chunks`, or by
     `observations` from any of those. Exactly one of `dense` and `csr` is there.
@@ -63,25 +58,18 @@ class Observations(Constructors):
     row_labels: LabelArray | None = None
     col_labels: LabelArray | None = None
     totals: tuple[float, float] | None = None
-    """Σv and Σ(v - mean)² of the stored values, where they are known: those of shards, in memory or not."""
+    """Σv and Σ(v - mean)² of the stored values, where they are known: those of shards that were loaded."""
     before_filling: Observations | None = None
     """The sparse data, where these are the same with their zeros written out."""
 
-    def meaning(self, absent: str | None) -> Observations:
-        """Return sparse data whose absent entries mean what they meant before, unless the caller has said."""
-        if absent is None or not self.is_sparse or self.absent_chosen:
-            return self
-        return replace(self, absent=absent, absent_chosen=True)
+    def load(self) -> Observations:
+        """Return the data: they are in memory."""
+        return self
 
     @property
     def is_sparse(self) -> bool:
         """Whether the entries are kept as compressed rows."""
         return self.csr is not None
-
-    @property
-    def size(self) -> int:
-        """Number of observed entries: the stored ones, or I · J when the absent ones are zeros."""
-        return self.shape[0] * self.shape[1] if self.absent == "zero" else self.stored
 
     @property
     def indptr(self) -> IntArray:
@@ -111,44 +99,25 @@ class Observations(Constructors):
         assert self.dense is not None
         return ~np.isnan(self.dense)
 
-    def row_counts(self) -> IntArray:
-        """Count the observed entries of each row."""
-        if self.size == self.shape[0] * self.shape[1]:
-            return np.full(self.shape[0], self.shape[1], np.int64)
-        return np.diff(self.indptr)
-
-    def col_counts(self) -> IntArray:
-        """Count the observed entries of each column."""
-        if self.size == self.shape[0] * self.shape[1]:
-            return np.full(self.shape[1], self.shape[0], np.int64)
+    def _stored_counts(self, axis: int) -> IntArray:
+        if axis == 0:
+            return np.diff(self.indptr)
         return np.bincount(self.indices, minlength=self.shape[1]).astype(np.int64, copy=False)
 
-    def mean(self) -> float:
-        """Mean of the observed entries."""
-        total = float(self.values.sum(dtype=np.float64)) if self.totals is None else self.totals[0]
-        return total / self.size
+    def _total(self) -> float:
+        return float(self.values.sum(dtype=np.float64)) if self.totals is None else self.totals[0]
 
-    def variance(self) -> float:
-        """Variance (mean squared deviation) of the observed entries; inf where it leaves the range of floats."""
-        mean = self.mean()
-        if self.totals is None:
-            values = self.values
-            among, own = float(values.var(dtype=np.float64)), float(values.mean(dtype=np.float64))
-        else:
-            among, own = self.totals[1] / self.stored, self.totals[0] / self.stored
-        among += (own - mean) * (own - mean)  # a product: a power that overflows raises
-        share = self.stored / self.size
-        return share * among + (1 - share) * (mean * mean)
+    def _among(self) -> tuple[float, float]:
+        if self.totals is not None:
+            return self.totals[1] / self.stored, self.totals[0] / self.stored
+        values = self.values
+        return float(values.var(dtype=np.float64)), float(values.mean(dtype=np.float64))
 
-    def min(self) -> float:
-        """Return the smallest observed value."""
-        least = float(self.values.min())
-        return min(least, 0.0) if self.size > self.stored else least
+    def _least(self) -> float:
+        return float(self.values.min())
 
-    def max(self) -> float:
-        """Return the largest observed value."""
-        most = float(self.values.max())
-        return max(most, 0.0) if self.size > self.stored else most
+    def _largest(self) -> float:
+        return float(self.values.max())
 
     def fingerprint(self, exact: bool = False) -> str:
         """Return a SHA-256 of the data in hexadecimal.
@@ -171,33 +140,13 @@ class Observations(Constructors):
             digest.update(json.dumps(labels if labels is None else labels.tolist()).encode())
         return digest.hexdigest()
 
-    def entries(self, index: Any) -> Entries:
-        """Return the stored entries at the given positions; they are numbered row by row."""
-        index = np.asarray(index, dtype=np.int64)
-        if index.size and (index.min() < 0 or index.max() >= self.stored):
-            raise DataError(
-                f"entries are numbered 0 to {self.stored - 1}, got {index.min()} to {index.max()}"
-            )
+    def _entries(self, index: IntArray) -> Entries:
         if self.stored == self.shape[0] * self.shape[1]:
             return *np.divmod(index, self.shape[1]), self.values[index]
         rows = np.searchsorted(self.indptr, index, side="right") - 1
         return rows, self.indices[index].astype(np.int64), self.values[index]
 
-    def sample_entries(self, n: int, seed: Any = 0) -> Entries:
-        """Draw n observed entries without replacement (all of them if n is larger), in row-major order.
-
-        When the absent entries are zeros they are drawn like the others, with the value 0.
-        """
-        if n >= self.size:
-            chosen = np.arange(self.size)
-        else:
-            chosen = np.sort(np.random.default_rng(seed).choice(self.size, n, replace=False, shuffle=False))
-        if self.absent != "zero":
-            return self.entries(chosen)
-        return self._sampled_cells(chosen)
-
-    def _sampled_cells(self, chosen: IntArray) -> Entries:
-        """Return cells of V, of which those that are not stored are zeros."""
+    def _cells(self, chosen: IntArray) -> Entries:
         rows, cols = np.divmod(chosen, self.shape[1])
         cells = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)) * self.shape[1] + self.indices
         at = np.minimum(np.searchsorted(cells, chosen), self.stored - 1)
@@ -250,19 +199,6 @@ class Observations(Constructors):
         csr = Csr(indptr, self.indices[keep], self.values[keep])
         return replace(self, csr=csr, stored=left, totals=None), test
 
-    @property
-    def labels(self) -> tuple[LabelArray | None, LabelArray | None]:
-        """The labels of each mode: rows, columns."""
-        return self.row_labels, self.col_labels
-
-    def row_index(self, labels: Any) -> IntArray:
-        """Return the row indices of labels; without row labels, check that they are indices."""
-        return find_labels(self.row_labels, labels, self.shape[0], "row")
-
-    def col_index(self, labels: Any) -> IntArray:
-        """Return the column indices of labels; without column labels, check that they are indices."""
-        return find_labels(self.col_labels, labels, self.shape[1], "column")
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write to an .npz file that `from_file` reads back."""
         if as_path(path).suffix.lower() != ".npz":
@@ -296,8 +232,8 @@ class Observations(Constructors):
         return f"Observations({', '.join(parts + labels)})"
 
 
-def observations(V: Any, absent: str | None = None, duplicates: str = "error") -> Observations:
-    """Make `Observations` of anything that holds a matrix.
+def observations(V: Any, absent: str | None = None, duplicates: str = "error") -> Source:
+    """Make `Observations` of anything that holds a matrix; of shards, `Shards`.
 
     Parameters
     ----------

@@ -9,15 +9,18 @@ from __future__ import annotations
 import reprlib
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..checks import is_integer
 from ..errors import ModelError
-from .observations import Observations
+from ..system import cost
+from ..system.record import Recorded, from_record
+from .source import Source
 
 IntArray = NDArray[np.int64]
 
@@ -36,11 +39,11 @@ class Strips:
         return len(self.bounds) - 1
 
 
-class Partition(ABC):
+class Partition(Recorded, ABC):
     """How the two sides are cut."""
 
     @abstractmethod
-    def cut(self, observations: Observations, blocks: int) -> tuple[Strips, Strips]:
+    def cut(self, observations: Source, blocks: int) -> tuple[Strips, Strips]:
         """Return the strips of the rows and of the columns."""
 
 
@@ -58,7 +61,7 @@ class Shuffled(Partition):
         if not is_integer(self.seed) or self.seed < 0:
             raise ModelError(f"seed must be an integer >= 0, got {self.seed!r}")
 
-    def cut(self, observations: Observations, blocks: int) -> tuple[Strips, Strips]:
+    def cut(self, observations: Source, blocks: int) -> tuple[Strips, Strips]:
         """Return the strips of the rows and of the columns."""
         check_blocks(blocks, observations.shape)
         rows, cols = (
@@ -76,7 +79,7 @@ class Shuffled(Partition):
 class InOrder(Partition):
     """Cut the rows and columns as they come into strips of about equally many entries."""
 
-    def cut(self, observations: Observations, blocks: int) -> tuple[Strips, Strips]:
+    def cut(self, observations: Source, blocks: int) -> tuple[Strips, Strips]:
         """Return the strips of the rows and of the columns."""
         check_blocks(blocks, observations.shape)
         rows, cols = (np.arange(n) for n in observations.shape)
@@ -112,12 +115,16 @@ class Assigned(Partition):
         )
         return f"Assigned({self.blocks} strips, {digest:08x})"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what tells these strips from others; too many numbers to be made again from their record."""
+        return {"name": None, "text": repr(self)}
+
     @property
     def blocks(self) -> int:
         """The number of strips."""
         return int(np.max(self.rows)) + 1
 
-    def cut(self, observations: Observations, blocks: int) -> tuple[Strips, Strips]:
+    def cut(self, observations: Source, blocks: int) -> tuple[Strips, Strips]:
         """Return the strips of the rows and of the columns."""
         check_blocks(blocks, observations.shape)
         sides = zip((self.rows, self.cols), observations.shape, ("rows", "columns"), strict=True)
@@ -125,20 +132,27 @@ class Assigned(Partition):
         return rows, cols
 
 
-_CACHED_ROWS = 4096
+PARTITIONS: dict[str, type[Partition]] = {"shuffled": Shuffled, "in-order": InOrder, "assigned": Assigned}
+"""Partitions by name."""
 
 
-def choose_blocks(observations: Observations, most: int = 64) -> int:
+def partition_from_dict(record: Mapping[str, Any]) -> Partition:
+    """Return the partition that `to_dict` described; raise SamplingError of one that was assigned."""
+    found: Partition = from_record(record, PARTITIONS.values())
+    return found
+
+
+def choose_blocks(observations: Source, most: int = 64) -> int:
     """Return a B at which an iteration spends about as much on the gradient as on the noise.
 
-    The gradient of a part costs about N / B entries, the noise (I + J) coefficients ten times as dear each.
+    The gradient of a part costs about N / B entries, the noise and step of a row as much as `cost.BALANCED` of them.
     It is at most `most`, unless strips of the shorter side would be too long for a cache.
     B depends on the data alone: the same data give the same chain on every machine.
     """
     rows, cols = observations.shape
-    most = min(64, max(most, min(rows, cols) // _CACHED_ROWS))
+    most = min(64, max(most, min(rows, cols) // cost.CACHED_ROWS))
     work = observations.stored if observations.is_sparse else rows * cols
-    return int(np.clip(work / (16 * (rows + cols)), 1, min(rows, cols, most)))
+    return int(np.clip(work / (cost.BALANCED * (rows + cols)), 1, min(rows, cols, most)))
 
 
 def check_blocks(blocks: int, shape: tuple[int, int]) -> None:

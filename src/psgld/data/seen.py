@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from .labels import LabelArray, align_labels, require_known
 from .observations import ABSENT, Observations, observations
+from .source import Source
 
 
 @final
@@ -23,7 +24,7 @@ class Seen:
     absent: str = "unobserved"
 
     @classmethod
-    def of(cls, data: Observations) -> Seen | None:
+    def of(cls, data: Source) -> Seen | None:
         """Return the entries of the data; None if every cell was observed and stored, or another rank has them."""
         if cls.number(data) is None:
             return None
@@ -32,7 +33,7 @@ class Seen:
         return None if len(indices) < data.stored else cls(data.indptr, indices, data.absent)
 
     @staticmethod
-    def number(data: Observations) -> int | None:
+    def number(data: Source) -> int | None:
         """Return how many entries there are; None if every cell was observed and stored."""
         data = data.before_filling or data
         return None if data.stored == data.shape[0] * data.shape[1] else data.stored
@@ -63,7 +64,7 @@ class Seen:
 
 def aligned(
     V: Any, shape: tuple[int, int], row_labels: LabelArray | None, col_labels: LabelArray | None
-) -> Observations:
+) -> Source:
     """Return entries with the rows and columns of the posterior; matched by label where V has labels."""
     data, places = observations(V), []
     sides = zip(

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from ..engines import Factors, H, W
 from ..engines.base import MetricName
 from ..models import Hyper
+from ..system.record import Recorded, from_record
 from .step_size import Decay, StepSize
 
 
-class Metric(ABC):
+class Metric(Recorded, ABC):
     """A metric: its name in the engines, when and how it is refreshed, its default step size."""
 
     name: ClassVar[MetricName]
@@ -33,14 +34,14 @@ class Metric(ABC):
     def refresh(self, factors: Factors, hyper: Hyper, size: int) -> None:
         """Take the frozen parts of D from the present state."""
 
-    def rescale(self, factors: Factors, hyper: Hyper) -> None:  # noqa: B027
+    def rescale(self, factors: Factors, hyper: Hyper) -> None:
         """Take in hyperparameters that have moved far since the last refresh."""
 
     def state(self, factors: Factors) -> dict[str, NDArray[Any]]:
         """Return what the frozen parts of D are made of, besides hyperparameters."""
         return {}
 
-    def set_state(self, factors: Factors, hyper: Hyper, state: Mapping[str, Any]) -> None:  # noqa: B027
+    def set_state(self, factors: Factors, hyper: Hyper, state: Mapping[str, Any]) -> None:
         """Make D as it was, from `state` and the hyperparameters of the last refresh, which the core has."""
 
     @abstractmethod
@@ -189,3 +190,9 @@ METRICS: dict[str, Callable[[], Metric]] = {
     metric.name: metric for metric in (Identity, NonNegative, RealValued)
 }
 """Metrics by the names that `PSGLD(metric=…)` and the command line take."""
+
+
+def metric_from_dict(record: Mapping[str, Any]) -> Metric:
+    """Return the metric that `to_dict` described."""
+    found: Metric = from_record(record, METRICS.values())
+    return found

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.observations import Observations
+from ..data.source import Source
 from ..engines import H, ReadableFactors, W
 from ..engines.base import Entries
 from ..models import Tweedie
@@ -32,7 +32,7 @@ class Probes:
     """N."""
 
     @classmethod
-    def of(cls, data: Observations, entries_between_draws: int) -> Probes:
+    def of(cls, data: Source, entries_between_draws: int) -> Probes:
         """Choose about one entry in 1,000 of those that are read between two draws, but not too few.
 
         One of them, which a core may have to fetch from another's cache, costs as much as some ten of a block.
@@ -41,7 +41,7 @@ class Probes:
         return cls.some(data, data.size if data.size <= max(_ALL, number) else number)
 
     @classmethod
-    def some(cls, data: Observations, number: int) -> Probes:
+    def some(cls, data: Source, number: int) -> Probes:
         """Choose that many entries, at random but always the same."""
         rows, cols, values = data.sample_entries(number, seed=0)
         return cls(

@@ -7,17 +7,20 @@ schedule is the full gradient, exactly, also where parts differ in size.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..system.record import Recorded, from_record
 
 Parts = NDArray[np.int32]
 Scales = NDArray[np.float64]
 
 
-class Schedule(ABC):
+class Schedule(Recorded, ABC):
     """An order of the parts."""
 
     @abstractmethod
@@ -84,6 +87,21 @@ class Hopping(Schedule):
         blocks = len(sizes)
         hops = np.arange(t - 1, t - 1 + n) // self.stay + key % blocks
         return (hops % blocks).astype(np.int32), np.full(n, float(blocks))
+
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    "cyclic": Cyclic,
+    "reshuffled": Reshuffled,
+    "proportional": Proportional,
+    "hopping": Hopping,
+}
+"""Schedules that a record can hold."""
+
+
+def schedule_from_dict(record: Mapping[str, Any]) -> Schedule:
+    """Return the schedule that `to_dict` described."""
+    found: Schedule = from_record(record, SCHEDULES.values())
+    return found
 
 
 def _generator(key: int, cycle: int) -> np.random.Generator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..checks import is_number
 from ..errors import ModelError
+from ..system.record import Recorded, from_record
 
 Array = NDArray[np.float64]
 StepSize = Callable[[Array], Array]
@@ -18,7 +19,7 @@ StepSize = Callable[[Array], Array]
 
 @final
 @dataclass(frozen=True)
-class Constant:
+class Constant(Recorded):
     """ε_t = ε."""
 
     epsilon: float
@@ -33,7 +34,7 @@ class Constant:
 
 @final
 @dataclass(frozen=True)
-class Power:
+class Power(Recorded):
     """ε_t = (a / t)^b with b in (0.5, 1]: the paper's, Σε = ∞ and Σε² < ∞."""
 
     a: float
@@ -51,7 +52,7 @@ class Power:
 
 @final
 @dataclass(frozen=True)
-class Decay:
+class Decay(Recorded):
     """From `first` down to `last`, geometrically over `over` iterations, then constant.
 
     Large steps find the posterior, small ones sample it without bias.
@@ -74,7 +75,7 @@ class Decay:
 
 @final
 @dataclass(frozen=True)
-class Cyclical:
+class Cyclical(Recorded):
     """ε_t = ε/2 (cos(π (t mod L)/L) + 1): from ε to nearly 0, again and again, to visit several modes."""
 
     epsilon: float
@@ -89,6 +90,27 @@ class Cyclical:
         """Return the step sizes at the iterations t."""
         phase = ((t - 1) % self.length) / self.length
         return np.asarray(0.5 * self.epsilon * (np.cos(np.pi * phase) + 1.0))
+
+
+STEP_SIZES: dict[str, type[Recorded]] = {
+    "constant": Constant,
+    "power": Power,
+    "decay": Decay,
+    "cyclical": Cyclical,
+}
+"""Step sizes that a record can hold."""
+
+
+def step_size_from_dict(record: Mapping[str, Any]) -> StepSize:
+    """Return the step size that `to_dict` described.
+
+    Examples
+    --------
+    >>> step_size_from_dict(Power(0.01).to_dict())
+    Power(a=0.01, b=0.51)
+    """
+    found: StepSize = from_record(record, STEP_SIZES.values())
+    return found
 
 
 def _check_positive(**values: float) -> None:

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.observations import Observations
 from ..data.partition import Strips
+from ..data.source import Source
 from ..models import Tweedie
 
 W, H = 0, 1
@@ -303,7 +303,7 @@ class Engine(ABC):
     @abstractmethod
     def grid(
         self,
-        data: Observations,
+        data: Source,
         rows: Strips,
         cols: Strips,
         shift: float,
@@ -357,6 +357,6 @@ class Engine(ABC):
     def check_same(self, settings: Mapping[str, str]) -> None:  # noqa: B027
         """Raise SamplingError on all ranks if they were not started with the same settings."""
 
-    def own_share(self, data: Observations) -> Observations:
+    def own_share(self, data: Source) -> Source:
         """Return data of which each rank reads no more than its own strips, where they are kept in strips."""
         return data

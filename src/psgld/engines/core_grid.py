@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..data.observations import Observations
 from ..data.partition import Strips
 from ..data.shards import Shards
+from ..data.source import Source
 from .base import H, W
 from .mapped import mapped_grid
 
@@ -56,7 +56,7 @@ class CoreGrid:
 
 
 def core_grid(
-    data: Observations,
+    data: Source,
     rows: Strips,
     cols: Strips,
     shift: float,
@@ -81,7 +81,7 @@ def core_grid(
 
 
 def whole_grid(
-    data: Observations, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any], hopping: bool = False
+    data: Source, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any], hopping: bool = False
 ) -> CoreGrid:
     """Cut V - shift into blocks, all of them here."""
     core, swapped, zeros = (
@@ -94,7 +94,7 @@ def whole_grid(
     return CoreGrid(core, data.shape, rows.number, swapped, zeros, sizes, hopping)
 
 
-def columns_are_outer(data: Observations) -> bool:
+def columns_are_outer(data: Source) -> bool:
     """Return whether the columns of V are the outer side."""
     return data.shape[1] > data.shape[0]
 

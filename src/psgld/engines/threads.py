@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..checks import is_integer
-from ..data.observations import Observations
 from ..data.partition import Strips
+from ..data.source import Source
 from ..errors import ModelError
 from ..models import Tweedie
 from ..system.limits import available_cores
@@ -56,7 +56,7 @@ class Threads(Engine):
 
     def grid(
         self,
-        data: Observations,
+        data: Source,
         rows: Strips,
         cols: Strips,
         shift: float,

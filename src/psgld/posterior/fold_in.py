@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from .. import _core
 from ..checks import is_integer
 from ..data.labels import align_labels, require_known
-from ..data.observations import Observations, observations
+from ..data.observations import observations
 from ..data.seen import Seen
+from ..data.source import Source
 from ..errors import DataError, ModelError
 from ..models import FactorModel, NormalWishart, Prior
 from ..models.modes import NAMES, Mode
@@ -188,7 +189,7 @@ def point(other: Other, entries: Entries) -> tuple[NDArray[Any], Floats | None]:
     return X[0], None if bias is None else bias[0]
 
 
-def new_entries(posterior: Any, V: Any, side: str) -> tuple[Observations, Entries]:
+def new_entries(posterior: Any, V: Any, side: str) -> tuple[Source, Entries]:
     """Read the new entries; the other side is matched by label, or must have the size that it had.
 
     Sparse data without labels may end before the last column: what is not stored was not observed.

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.labels import align_labels
-from ..data.observations import Observations, observations
+from ..data.observations import observations
+from ..data.source import Source
 from ..errors import DataError, ModelError
 from ..models.modes import NAMES
 from ..runs.draws import Draws, check_factors
 from ..runs.result import Result
 from ..runs.warm_start import Start
-from ..samplers import SAMPLERS, as_sampler
-from ..samplers.recorded import from_record
+from ..samplers import as_sampler, sampler_from_dict
 from .fold_in import Entries, Other, check_kept, draw
 
 _SWEEPS = 20
@@ -47,7 +47,7 @@ def update(
     data = observations(V).meaning(posterior.seen and posterior.seen.absent)
     _check_grown(posterior, data)
     if more.get("sampler") is None:
-        more = {**more, "sampler": from_record(posterior.settings["sampler"], SAMPLERS)}
+        more = {**more, "sampler": sampler_from_dict(posterior.settings["sampler"])}
     if tune is None:
         tune = max(_LEAST_TUNE, _TUNE_CYCLES * as_sampler(more["sampler"]).cycle(data))
     draws = int(posterior.draws.phi.shape[1]) if draws is None else draws
@@ -55,7 +55,7 @@ def update(
     return _sampling[0](data, posterior.model, draws=draws, tune=tune, seed=seed, start=posterior, **more)
 
 
-def _check_grown(posterior: Any, data: Observations) -> None:
+def _check_grown(posterior: Any, data: Source) -> None:
     """Raise if rows, columns or entries are fewer than before: someone gives the new ones alone."""
     remedy = "update takes the whole matrix, old entries and new; sample(V, model, start=posterior) takes any"
     sides = zip(NAMES, posterior.labels, data.labels, posterior.shape, data.shape, strict=True)
@@ -67,7 +67,7 @@ def _check_grown(posterior: Any, data: Observations) -> None:
         raise DataError(f"V has {data.stored} entries, there were {len(posterior.seen.indices)}; {remedy}")
 
 
-def start_at(posterior: Result, data: Observations, model: Any) -> Start:
+def start_at(posterior: Result, data: Source, model: Any) -> Start:
     """Take the last draws, and fold in what is new."""
     if model != posterior.model:
         raise ModelError(

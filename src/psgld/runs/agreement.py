@@ -12,8 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from .. import _core
-from ..data.observations import Observations
-from ..data.shards import Shards
+from ..data.source import Source
 from ..dynamics.step_size import tabulate
 from ..engines import Engine
 from ..errors import SamplingError
@@ -37,17 +36,12 @@ def together(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return guarded
 
 
-def for_ranks(sampler: Sampler, data: Observations, engine: Engine, strips: int | None = None) -> Sampler:
+def for_ranks(sampler: Sampler, data: Source, engine: Engine, strips: int | None = None) -> Sampler:
     """Return the sampler with a strip for each rank at least, if the number of strips was left to us.
 
     A run that goes on keeps the `strips` that it has, whatever the number of ranks is now.
     """
-    if (
-        isinstance(sampler, PSGLD | DSGD)
-        and sampler.blocks is None
-        and strips
-        and not isinstance(data, Shards)
-    ):
+    if isinstance(sampler, PSGLD | DSGD) and sampler.blocks is None and strips and data.strips is None:
         sampler = replace(sampler, blocks=strips)
     if not engine.distributed or isinstance(sampler, DSGLD):
         return sampler
@@ -79,9 +73,7 @@ def _shared(setup: Any, plan: Plan, keys: list[int], pairs: Any) -> dict[str, st
         "the shape of V": " × ".join(map(str, data.shape)),
         "the number of entries of V": str(data.stored),
         "the mean and variance of V": f"{data.mean()!r}, {data.variance()!r}",
-        "the entries of V": "as its shards say"
-        if isinstance(data, Shards)
-        else data.fingerprint(exact=True)[:16],
+        "the entries of V": data.fingerprint(exact=True)[:16],
         "the model": repr(setup.model),
         **{name: repr(value) for name, value in settings.items() if name != "step_size"},
         "step_size": f"{steps[0]:.6g} … ({zlib.crc32(steps.tobytes())})",

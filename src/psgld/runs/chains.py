@@ -9,6 +9,7 @@ from typing import Any, Protocol, final
 
 from ..dynamics.probes import Probes
 from ..engines import Engine
+from ..system import cost
 from ..system.limits import check_room_for_threads
 from .draws import Draws
 from .interrupt import Interrupt
@@ -17,9 +18,6 @@ from .loop import Plan, run
 from .progress import Meter, ProgressOption
 from .recorder import Recorder, Share
 from .warm_start import Start
-
-_SIDE_BY_SIDE = 3e-4
-"""Seconds an iteration below which a chain cannot keep several cores busy, but several chains can."""
 
 
 class Saver(Protocol):
@@ -74,7 +72,7 @@ def run_all(
 ) -> tuple[list[Recorder], bool]:
     """Run the chains with these keys; return their recorders, and whether they were interrupted."""
     several = len(keys) > 1 and engine.workers > 1 and not engine.distributed
-    side_by_side = several and work.setup.seconds_an_iteration < _SIDE_BY_SIDE
+    side_by_side = several and work.setup.seconds_an_iteration < cost.SIDE_BY_SIDE
     own = engine.share(len(keys)) if side_by_side else engine
     meter = Meter(progress if engine.rank == 0 else False, len(keys) * work.plan.iterations)
     recorders: list[Recorder | None] = [None] * len(keys)

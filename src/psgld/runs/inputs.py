@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 
 from ..checks import is_integer
-from ..data.observations import MOST_CELLS, Observations
+from ..data.observations import MOST_CELLS
+from ..data.source import Source
 from ..engines import Engine
 from ..errors import DataError, ModelError, SamplingError, warn
 from ..models import FactorModel, guess
 from ..samplers import Planned, Sampler
+from ..system import cost
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 _TUNE_CYCLES, _THIN_CYCLES = 200, 2
 _LEAST_TUNE, _LEAST_THIN = 1000, 10
-_BRIEF = 5e6
-"""Multiplications from one draw to the next that take a few milliseconds."""
 
 
-def usual_plan(sampler: Sampler, data: Observations, components: int) -> tuple[int, int]:
+def usual_plan(sampler: Sampler, data: Source, components: int) -> tuple[int, int]:
     """Return tune and thin where they are left out: as the sampler says, else counted in passes over the data.
 
     Small data can have more of them: up to ten times as many between two draws, if that is brief all the same.
@@ -31,8 +31,8 @@ def usual_plan(sampler: Sampler, data: Observations, components: int) -> tuple[i
         return sampler.default_plan(data)
     cycle = sampler.cycle(data)
     tune, thin = max(_LEAST_TUNE, _TUNE_CYCLES * cycle), max(_LEAST_THIN, _THIN_CYCLES * cycle)
-    work = thin * components * (data.stored / cycle + 10 * sum(data.shape))
-    more = min(max(_BRIEF / work, 1.0), 10.0)
+    work = cost.multiplications(thin, components, data.stored / cycle, sum(data.shape))
+    more = min(max(cost.BRIEF / work, 1.0), 10.0)
     return int(tune * math.sqrt(more)), int(thin * more)
 
 
@@ -60,7 +60,7 @@ def check_model(model: FactorModel | None, rank: int | None, call: str) -> None:
         raise ModelError(f"rank = {rank!r} contradicts the model's {model.rank}; give one of them")
 
 
-def chosen_model(model: FactorModel | None, rank: int | None, data: Observations) -> FactorModel:
+def chosen_model(model: FactorModel | None, rank: int | None, data: Source) -> FactorModel:
     """Return the model, or one that suits the values."""
     if model is not None:
         return model
@@ -71,7 +71,7 @@ def chosen_model(model: FactorModel | None, rank: int | None, data: Observations
     return chosen
 
 
-def ready(data: Observations, model: FactorModel, dtype: str) -> Observations:
+def ready(data: Source, model: FactorModel, dtype: str) -> Source:
     """Check the values, and settle what absent entries mean."""
     beta = model.likelihood.beta
     ends = data.min(), data.max()
@@ -125,7 +125,7 @@ def check_kinds(engine: Any, progress: Any, keep: Any = True) -> None:
         raise SamplingError(f"keep must be True or False, got {keep!r}")
 
 
-def tracked_pairs(data: Observations, track: Any) -> tuple[Any, Any]:
+def tracked_pairs(data: Source, track: Any) -> tuple[Any, Any]:
     """Return the rows and columns that `track` names, as indices."""
     try:
         rows, cols = track
@@ -137,7 +137,7 @@ def tracked_pairs(data: Observations, track: Any) -> tuple[Any, Any]:
     return i, j
 
 
-def _filled(data: Observations, beta: float) -> Observations:
+def _filled(data: Source, beta: float) -> Source:
     """Return the data with the implicit zeros written out: only β = 1 and β = 2 can do without."""
     if beta <= 0.0:
         raise ModelError(

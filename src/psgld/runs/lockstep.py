@@ -1,12 +1,14 @@
 """Chains that move abreast: each on a rank of its own, for a while, then each on the next (`DSGLD` on MPI).
 
-To `run.py` they are one chain with one recorder: the loop is the same.
+To `loop.py` they are one chain with one recorder: the loop is the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, final
 
+from ..samplers import Marks, Room
 from .recorder import Recorder
 
 
@@ -44,9 +46,20 @@ class Abreast:
             for chain in moving:
                 chain.advance(stop - t)
 
-    def record(self, keep: bool) -> None:
-        """Record the state of all chains; with `keep`, as a draw."""
+    passes = False
+
+    def run(self, marks: range, room: Room | None = None) -> Iterator[Marks]:
+        """Run all chains to the first of these iterations, where they rest."""
+        self.advance(marks[0] - self.iteration)
+        yield Marks([self.iteration], [float("nan")], [float("nan")], 0, True)
+
+    def room(self, n: int, keep: bool) -> Room | None:
+        """Return None: the chains rest at each mark."""
+        return None
+
+    def record(self, marks: Marks, keep: bool) -> None:
+        """Have each chain's recorder take in the mark at which it rests; with `keep`, as a draw."""
         recorded = self.recorded
         for recorder in self._recorders:
             if recorder.recorded == recorded:
-                recorder.record(keep)
+                recorder.record(recorder.chain.rest(), keep)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, Protocol, final
 
-from .recorder import Recorder
+from ..samplers import Marks, Room
 
 _SLICE = 0.2
 """Seconds of compiled work between two looks at the outside world."""
@@ -47,21 +47,25 @@ class Plan:
         yield range(self.tune + self.thin, self.iterations + 1, self.thin), True
 
 
-@runtime_checkable
-class Passing(Protocol):
-    """A chain that need not stop at each mark."""
+class Sink(Protocol):
+    """What takes in the marks of a chain."""
 
-    def pass_marks(self, recorder: Any, marks: range, keep: bool) -> int:
-        """Run to the last of these iterations, recording each, or stop before; return how many were recorded."""
+    @property
+    def recorded(self) -> int:
+        """The number of marks that are behind."""
+
+    def room(self, n: int, keep: bool) -> Room | None:
+        """Return where the next n draws of W and H go, perhaps none; None if the chain has to rest at each mark."""
+
+    def record(self, marks: Marks, keep: bool) -> None:
+        """Take in marks; with `keep`, as draws."""
 
 
 def _alone(pace: float) -> float:
     return pace
 
 
-def run(
-    chain: Any, plan: Plan, recorder: Recorder, agree: Callable[[float], float] = _alone
-) -> Iterator[int]:
+def run(chain: Any, plan: Plan, recorder: Sink, agree: Callable[[float], float] = _alone) -> Iterator[int]:
     """Run a chain to the end of the plan; yield the number of iterations just done, a few times a second.
 
     A chain that is resumed goes on at the first mark that its recorder has not seen.
@@ -76,13 +80,13 @@ def run(
             start, before = chain.iteration, time.perf_counter()
             reach = start + max(1, int(pace))
             near = marks[: max(0, (reach - marks[0]) // marks.step + 1)]
-            if len(near) > 1 and isinstance(chain, Passing):
-                marks = marks[chain.pass_marks(recorder, near, keep) :]
+            if near:
+                room = recorder.room(len(near), keep) if len(near) > 1 and chain.passes else None
+                for passed in chain.run(near, room):
+                    recorder.record(passed, keep)
+                    marks = marks[len(passed.lp) :]
             else:
-                chain.advance(min(marks[0], reach) - start)
-                if chain.iteration == marks[0]:
-                    recorder.record(keep)
-                    marks = marks[1:]
+                chain.advance(reach - start)
             n, seconds = chain.iteration - start, max(time.perf_counter() - before, 1e-9)
             pace = agree(min(16 * pace, max(1.0, n * _SLICE / seconds)))
             since += n

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..samplers import Marks, Room
 from .draws import Draws
 from .moments import RunningMoments
 from .traces import Trace
@@ -80,26 +80,21 @@ class Recorder:
         if self.moments is not None:
             self.moments.set_state({n: state[f"moments/{n}"] for n in self.moments.state()}, self.kept)
 
-    def record(self, keep: bool) -> None:
-        """Record the state, after making sure that it is sound; with `keep`, as a draw."""
-        chain = self.chain
-        chain.settle()
-        diverged = self._has_diverged()
-        if keep:
+    def record(self, marks: Marks, keep: bool) -> None:
+        """Take in marks that a chain has passed, their draws being in the room; or the one at which it rests."""
+        n = len(marks.lp)
+        if keep and marks.resting:
             self._keep()
-            self.kept += 1
             if self.moments is not None:
                 self.moments.record()
-        trace = self.trace if keep else self.warmup
-        trace.record(chain.iteration, chain.log_posterior(), chain.step_size, diverged)
+        elif keep:
+            self.draws.record_hyper(self.chain, self.number, slice(self.kept, self.kept + n))
+        self.kept += n if keep else 0
+        diverged, self._divergences = marks.divergences > self._divergences, marks.divergences
+        (self.trace if keep else self.warmup).record(marks.iterations, marks.lp, marks.steps, diverged)
 
-    def _has_diverged(self) -> bool:
-        """Return whether the chain has diverged since this was last asked."""
-        before, self._divergences = self._divergences, len(self.chain.divergences)
-        return self._divergences > before
-
-    def room(self, n: int, keep: bool) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return where the next n draws of W and H go, perhaps none; None if the chain has to stop at each mark."""
+    def room(self, n: int, keep: bool) -> Room | None:
+        """Return where the next n draws of W and H go, perhaps none; None if the chain has to rest at each mark."""
         if keep and any(x is not None for x in (self.moments, self.spread, self.precision)):
             return None
         first, last = self.kept, self.kept + (n if keep else 0)
@@ -116,17 +111,6 @@ class Recorder:
             self._ready = max(last, begin + _AHEAD // (W[0].nbytes + H[0].nbytes))
             for factor in (W, H):
                 self.chain.factors.reserve(factor[begin : self._ready])
-
-    def record_passed(
-        self, keep: bool, iterations: Sequence[int], lp: list[float], steps: Sequence[float]
-    ) -> None:
-        """Record marks that were passed, their draws being in that room."""
-        if not lp:
-            return
-        if keep:
-            self.draws.record_hyper(self.chain, self.number, slice(self.kept, self.kept + len(lp)))
-            self.kept += len(lp)
-        (self.trace if keep else self.warmup).record_all(iterations, lp, steps, self._has_diverged())
 
     def _keep(self) -> None:
         """Record a draw; where ranks share its rows, those that are kept here."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -13,6 +12,7 @@ from ..data.labels import LabelArray
 from ..data.seen import Seen
 from ..models import FactorModel
 from ..system import version
+from ..system.record import lasting
 from .draws import Draws
 from .loop import Plan
 from .moments import RunningMoments
@@ -117,8 +117,8 @@ def describe(setup: Any, plan: Plan, keys: list[int], lp_entries: int) -> dict[s
     """Return how a run is made, fit for JSON."""
     return {
         "version": version.__version__,
-        "sampler": _describe(setup.settings),
-        **{name: _lasting(value) for name, value in setup.describe().items()},
+        "sampler": setup.settings.to_dict(),
+        **{n: lasting(x) if isinstance(x, str) else x for n, x in setup.describe().items()},
         "tune": plan.tune,
         "draws": plan.draws,
         "thin": plan.thin,
@@ -130,13 +130,3 @@ def describe(setup: Any, plan: Plan, keys: list[int], lp_entries: int) -> dict[s
 
 def _stacked(tables: list[Table], n: int | None) -> Table:
     return {name: np.stack([t[name][:n] for t in tables]) for name in tables[0]}
-
-
-def _describe(settings: Any) -> dict[str, str]:
-    values = {name: _lasting(repr(value)) for name, value in vars(settings).items()}
-    return {"name": type(settings).__name__} | values
-
-
-def _lasting(value: Any) -> Any:
-    """Return a description without the address of a function, which is another in the next process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", value) if isinstance(value, str) else value

@@ -13,24 +13,17 @@ from numpy.typing import NDArray
 @final
 @dataclass(eq=False)
 class Trace:
-    """One row a recorded iteration."""
+    """One row per recorded iteration."""
 
     iteration: list[int] = field(default_factory=list)
     lp: list[float] = field(default_factory=list)
     step_size: list[float] = field(default_factory=list)
     diverging: list[bool] = field(default_factory=list)
 
-    def record(self, iteration: int, lp: float, step_size: float, diverging: bool) -> None:
-        """Add a row."""
-        self.iteration.append(iteration)
-        self.lp.append(lp)
-        self.step_size.append(step_size)
-        self.diverging.append(diverging)
-
-    def record_all(
+    def record(
         self, iterations: Sequence[int], lp: list[float], step_sizes: Sequence[float], diverged: bool
     ) -> None:
-        """Add a row a mark; `diverged` tells whether a chain did before the first of them, it did at none."""
+        """Add a row per mark; `diverged` tells whether the chain did before the first of them."""
         self.iteration.extend(iterations)
         self.lp.extend(lp)
         self.step_size.extend(step_sizes)

@@ -1,17 +1,19 @@
-"""Samplers, one file each: settings (what the user gives), and a chain (what moves). `chain.py` is what they share."""
+"""Samplers, one file each: settings (what the user gives), and a chain (what moves). `base.py` is what they share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..errors import SamplingError
-from .base import Chain, Planned, Sampler, Setup, State
+from .base import Chain, Marks, Planned, Room, Sampler, Setup, State
 from .bpmf_gibbs import BPMFGibbs
 from .dsgd import DSGD
 from .dsgld import DSGLD
 from .gibbs import Gibbs
 from .ld import LD
 from .psgld import PSGLD
+from .record import made_again
 from .sgld import SGLD
 
 __all__ = [
@@ -24,11 +26,14 @@ __all__ = [
     "BPMFGibbs",
     "Chain",
     "Gibbs",
+    "Marks",
     "Planned",
+    "Room",
     "Sampler",
     "Setup",
     "State",
     "as_sampler",
+    "sampler_from_dict",
 ]
 
 SAMPLERS: dict[str, Callable[[], Sampler]] = {
@@ -41,6 +46,12 @@ SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "bpmf-gibbs": BPMFGibbs,
 }
 """Samplers by the names that `psgld.sample(sampler=…)` and the command line take."""
+
+
+def sampler_from_dict(record: Mapping[str, Any]) -> Sampler:
+    """Return the sampler that `to_dict` described; raise SamplingError if a setting was a function of the user's."""
+    found: Sampler = made_again(record, SAMPLERS)
+    return found
 
 
 def as_sampler(sampler: Sampler | str | None) -> Sampler:

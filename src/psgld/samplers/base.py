@@ -2,20 +2,20 @@
 
     settings.prepare(data, model, engine, tune) → Setup        setup.chain(key, probes, engine) → Chain
 
-`run.py` drives a `Chain`, `record/` reads it, `psgld.sample` knows nothing else of a sampler.
+`runs/loop.py` drives a `Chain`, `runs/recorder.py` reads the marks that it yields: a chain knows neither of them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.observations import Observations
+from ..data.source import Source
 from ..dynamics.probes import Probes
 from ..engines import Engine, H, ReadableFactors, W
 from ..errors import ModelError, SamplingError
@@ -39,10 +39,13 @@ class Sampler(Protocol):
     def dtype(self) -> str:
         """ "float32" or "float64": the numbers that the factors are kept in."""
 
-    def cycle(self, data: Observations) -> int:
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings in a form fit for JSON; `sampler_from_dict` makes the sampler again."""
+
+    def cycle(self, data: Source) -> int:
         """Return the number of iterations in which every entry is read once, on average."""
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> Setup:
+    def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> Setup:
         """Refuse what cannot be sampled this way; else fix all that the chains share."""
 
 
@@ -50,26 +53,24 @@ class Sampler(Protocol):
 class Planned(Protocol):
     """A sampler that knows better than `psgld.sample` how long it should run."""
 
-    def default_plan(self, data: Observations) -> tuple[int, int]:
+    def default_plan(self, data: Source) -> tuple[int, int]:
         """Return tune and thin, in iterations, where the user leaves them out."""
 
 
-class Marks(Protocol):
-    """Who records a chain at its marks."""
+Room = tuple[NDArray[Any], NDArray[Any]]
+"""Where draws of W and H go, (draws, rows, rank) each; of no draws where none are kept."""
 
-    def record(self, keep: bool) -> None:
-        """Record the state of the chain; with `keep`, as a draw."""
 
-    def room(self, n: int, keep: bool) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return where the next n draws of W and H go, perhaps none; None if the chain has to stop at each mark.
+class Marks(NamedTuple):
+    """Marks that a chain has passed, or the one at which it rests: what is recorded of each."""
 
-        Asked by chains that can pass marks: their factors can `reserve` the memory of more.
-        """
-
-    def record_passed(
-        self, keep: bool, iterations: Sequence[int], lp: list[float], steps: Sequence[float]
-    ) -> None:
-        """Record marks that were passed, their draws being in that room."""
+    iterations: Sequence[int]
+    lp: list[float]
+    steps: list[float]
+    divergences: int
+    """Of the chain so far; all of them before the first of these marks."""
+    resting: bool
+    """Whether the chain is at the mark now, so that its factors can be read; else its draws are in the room."""
 
 
 class _LogPrior(NamedTuple):
@@ -87,7 +88,7 @@ class Setup(ABC):
 
     settings: Any  # of the sampler, for the record
     model: FactorModel
-    data: Observations
+    data: Source
     engine: Engine
     shift: float
     moments: Moments
@@ -140,7 +141,7 @@ def check_compiled(settings: Any, engine: Engine) -> None:
         )
 
 
-def scale_of(data: Observations, model: FactorModel) -> tuple[float, Moments, Hyper]:
+def scale_of(data: Source, model: FactorModel) -> tuple[float, Moments, Hyper]:
     """Return what is subtracted from V, the moments of what is left, and hyperparameters of that scale."""
     # A Gaussian model with an offset sees data centred at it, which float32 resolves better; BPMF centres them too.
     mean, variance = data.mean(), data.variance()
@@ -176,6 +177,25 @@ class Chain(ABC):
     @abstractmethod
     def advance(self, n: int) -> None:
         """Run n iterations."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether it can pass marks now, given a room for their draws; else it rests at each."""
+        return False
+
+    def run(self, marks: range, room: Room | None = None) -> Iterator[Marks]:
+        """Run to the last of these iterations, and yield the marks on the way; or stop at the first, and end there.
+
+        A chain that can pass marks writes their draws to the `room`, which has as many places as there are marks.
+        Without a room it has to rest at each. The state must be read before the next marks are asked for.
+        """
+        self.advance(marks[0] - self.iteration)
+        yield self.rest()
+
+    def rest(self) -> Marks:
+        """Make sure that the state is sound, and return it as a mark."""
+        self.settle()
+        return Marks([self.iteration], [self.log_posterior()], [self.step_size], len(self.divergences), True)
 
     def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
         """Start at these factors (all stored components) and hyperparameters, in place of the chain's own start."""

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..data.observations import Observations
+from ..data.source import Source
 from ..dynamics.probes import Probes
 from ..engines import Engine, H, W
 from ..errors import ModelError, SamplingError
 from ..models import FactorModel
 from ..models.priors.normal import NormalFormulas
+from ..system import cost
+from ..system.record import Recorded
 from .base import Setup, check_compiled, check_dtype, scale_of
 from .plain import PlainChain, PlainFactors
 
@@ -30,7 +32,7 @@ Entries: TypeAlias = _core.Rows32 | _core.Rows64
 
 @final
 @dataclass(frozen=True)
-class BPMFGibbs:
+class BPMFGibbs(Recorded):
     """Settings of the sampler: exact, for Gaussian likelihoods with `NormalWishart` or `Normal` priors.
 
     Parameters
@@ -52,15 +54,15 @@ class BPMFGibbs:
     def __post_init__(self) -> None:
         check_dtype(self)
 
-    def cycle(self, data: Observations) -> int:
+    def cycle(self, data: Source) -> int:
         """Return 1: every iteration reads every entry."""
         return 1
 
-    def default_plan(self, data: Observations) -> tuple[int, int]:
+    def default_plan(self, data: Source) -> tuple[int, int]:
         """Return tune and thin: a sweep moves every row to a draw of its own, however long that takes PSGLD."""
         return 200, 2
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> BPMFSetup:
+    def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> BPMFSetup:
         """Refuse what has no conjugate rows; else turn the data both ways."""
         check_compiled(self, engine)
         _check(model)
@@ -113,9 +115,8 @@ class BPMFSetup(Setup):
     @property
     def seconds_an_iteration(self) -> float:
         """A rough time of a sweep on one core."""
-        K = self.model.components
-        entry = 2e-10 * K if self.complete else 2e-11 * K**2
-        return 2 * self.data.stored * entry + sum(self.data.shape) * (3e-11 * K**3 + 2e-8 * K)
+        rows = sum(self.data.shape)
+        return cost.normal_sweep(self.data.stored, self.model.components, rows, self.complete)
 
     def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> BPMFChain:
         """Start a chain; the key decides all its randomness."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import final
 
-from ..data.observations import Observations
 from ..data.partition import Partition, Shuffled
+from ..data.source import Source
 from ..dynamics.metrics import Metric
 from ..dynamics.schedule import Cyclic, Schedule
 from ..dynamics.step_size import StepSize
 from ..engines import Engine
 from ..models import FactorModel
+from ..system.record import Recorded
 from .langevin import LangevinSetup
 from .psgld import blocks_of, ring_bytes
 from .settings import check, check_blocks, check_choice, setup_of
@@ -24,7 +25,7 @@ from .settings import check, check_blocks, check_choice, setup_of
 
 @final
 @dataclass(frozen=True)
-class DSGD:
+class DSGD(Recorded):
     """Settings of the optimiser: those of `PSGLD`, but that the temperature is 0. It climbs to a mode.
 
     Hyperparameters that the model leaves open stay at their start values, which suit the scale of the data: a joint
@@ -60,11 +61,11 @@ class DSGD:
         check_choice("schedule", self.schedule)
         check_choice("partition", self.partition)
 
-    def cycle(self, data: Observations) -> int:
+    def cycle(self, data: Source) -> int:
         """Return the number of iterations in which every entry is read once: B."""
         return blocks_of(self.blocks, self.partition, data)
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
+    def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Cut the data into blocks and fix all that the chains share."""
         blocks = self.cycle(data)
         return setup_of(

@@ -13,21 +13,22 @@ from typing import final
 
 import numpy as np
 
-from ..data.observations import Observations
 from ..data.partition import Shuffled
+from ..data.source import Source
 from ..dynamics.metrics import Metric
 from ..dynamics.schedule import Hopping
 from ..dynamics.step_size import StepSize
 from ..engines import Engine
 from ..errors import ModelError
 from ..models import FactorModel
+from ..system.record import Recorded
 from .langevin import LangevinSetup
 from .settings import check, check_count, check_size, check_temperature, entries_of, setup_of
 
 
 @final
 @dataclass(frozen=True)
-class DSGLD:
+class DSGLD(Recorded):
     """Settings of distributed SGLD, on MPI or simulated on one machine. Everything has a default that suits the data.
 
     The shards are the S parts of a shuffled S × S grid: every row and every column has entries in each of them. A
@@ -78,7 +79,7 @@ class DSGLD:
             check_size(self.size)
         check_temperature(self.temperature)
 
-    def cycle(self, data: Observations) -> int:
+    def cycle(self, data: Source) -> int:
         """Return the number of iterations in which a chain has stayed with every worker: S × exchange.
 
         Or N/|Ω|, if that is more.
@@ -86,7 +87,7 @@ class DSGLD:
         reads = 0 if self.size is None else -(-data.size // entries_of(self.size, data))
         return max(self.workers * self.exchange, reads)
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
+    def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Deal the data out to the workers and fix all that the chains share."""
         if self.size is not None and data.absent == "zero":
             raise ModelError(

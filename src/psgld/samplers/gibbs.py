@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..data.observations import Observations
+from ..data.source import Source
 from ..dynamics.probes import Probes
 from ..engines import Engine, H, W
 from ..errors import DataError, ModelError
 from ..models import Exponential, FactorModel, GammaPrior
+from ..system import cost
+from ..system.record import Recorded
 from .base import Setup, check_compiled, check_dtype, scale_of
 from .plain import PlainChain, PlainFactors
 
@@ -30,7 +32,7 @@ _MOST = 2**31 - 1
 
 @final
 @dataclass(frozen=True)
-class Gibbs:
+class Gibbs(Recorded):
     """Settings of the exact sampler for counts, v ~ Poisson(Σ_k w_ik h_kj) with exponential or gamma priors.
 
     An iteration is a sweep: every count is allocated, every coefficient drawn. There is nothing to tune.
@@ -58,15 +60,15 @@ class Gibbs:
     def __post_init__(self) -> None:
         check_dtype(self)
 
-    def cycle(self, data: Observations) -> int:
+    def cycle(self, data: Source) -> int:
         """Return 1: a sweep reads every entry."""
         return 1
 
-    def default_plan(self, data: Observations) -> tuple[int, int]:
+    def default_plan(self, data: Source) -> tuple[int, int]:
         """Return tune and thin where the user leaves them out: a sweep moves further than a Langevin step."""
         return 500, 5
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> GibbsSetup:
+    def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> GibbsSetup:
         """Refuse all but counts under a Poisson model; bring the counts into the form of the core."""
         check_compiled(self, engine)
         _check_model(model)
@@ -90,8 +92,7 @@ class GibbsSetup(Setup):
     def seconds_an_iteration(self) -> float:
         """A rough time of a sweep on one core."""
         total = self.data.mean() * self.data.size
-        k = self.model.components
-        return 1.5e-9 * total + 1e-9 * (10 + k) * self.data.stored + 5e-9 * k * sum(self.data.shape)
+        return cost.gibbs_sweep(total, self.data.stored, self.model.components, sum(self.data.shape))
 
     def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> GibbsChain:
         """Start a chain; the key decides all its randomness."""
@@ -170,7 +171,7 @@ def _check_counts(values: NDArray[Any]) -> None:
         )
 
 
-def _core_counts(data: Observations) -> Any:
+def _core_counts(data: Source) -> Any:
     """Return the positive counts by row of the longer factor, and what was observed on either side."""
     (I, J), swapped = data.shape, _order(data.shape) == (H, W)
     indptr, indices, values = data.indptr, data.indices, data.values

@@ -10,20 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from ..data.observations import Observations
 from ..data.partition import InOrder
+from ..data.source import Source
 from ..dynamics.metrics import Metric
 from ..dynamics.schedule import Cyclic
 from ..dynamics.step_size import StepSize
 from ..engines import Engine
 from ..models import FactorModel
+from ..system.record import Recorded
 from .langevin import LangevinSetup
 from .settings import check, check_temperature, setup_of
 
 
 @final
 @dataclass(frozen=True)
-class LD:
+class LD(Recorded):
     """Settings of Langevin dynamics with full gradients. Everything has a default that suits the data.
 
     Parameters
@@ -55,11 +56,11 @@ class LD:
         check(self)
         check_temperature(self.temperature)
 
-    def cycle(self, data: Observations) -> int:
+    def cycle(self, data: Source) -> int:
         """Return 1: every iteration reads every entry."""
         return 1
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
+    def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Make one block of the data and fix all that the chains share."""
         return setup_of(
             self, data, model, engine, tune, blocks=1, partition=InOrder(), schedule=Cyclic(),

@@ -17,15 +17,15 @@ from typing import final
 
 import numpy as np
 
-from ..data.observations import Observations
 from ..data.partition import Assigned, Partition, Shuffled, choose_blocks
-from ..data.shards import Shards
+from ..data.source import Source
 from ..dynamics.metrics import Identity, Metric
 from ..dynamics.schedule import Cyclic, Schedule
 from ..dynamics.step_size import StepSize
 from ..engines import Engine
 from ..errors import ModelError
 from ..models import FactorModel
+from ..system.record import Recorded
 from .langevin import LangevinSetup
 from .settings import Common, check, check_blocks, check_choice, check_temperature, setup_of
 
@@ -35,7 +35,7 @@ _MOST_PARTS = 8
 
 @final
 @dataclass(frozen=True)
-class PSGLD:
+class PSGLD(Recorded):
     """Settings of the sampler. Everything has a default that suits the data.
 
     Parameters
@@ -80,12 +80,12 @@ class PSGLD:
                 f"momentum must be from 0 to less than 1, got {rho!r}; leave it out to have it chosen"
             )
 
-    def cycle(self, data: Observations) -> int:
+    def cycle(self, data: Source) -> int:
         """Return the number of iterations in which every entry is read once: B."""
         first_order = self.momentum == 0.0 or self.metric == "identity" or isinstance(self.metric, Identity)
         return blocks_of(self.blocks, self.partition, data, None if first_order else _MOST_PARTS)
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
+    def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Cut the data into blocks and fix all that the chains share."""
         blocks = self.cycle(data)
         return setup_of(
@@ -95,24 +95,24 @@ class PSGLD:
         )  # fmt: skip
 
 
-def blocks_of(blocks: int | None, partition: Partition, data: Observations, most: int | None = None) -> int:
+def blocks_of(blocks: int | None, partition: Partition, data: Source, most: int | None = None) -> int:
     """Return B: as given, else as the strips are assigned, else as suits the data, and at most `most`.
 
-    Shards were cut before, and stay so.
+    Data that are cut already, such as shards, stay so.
     """
-    if isinstance(data, Shards):
-        if blocks not in (None, data.blocks) or partition != Shuffled():
+    if data.strips is not None:
+        if blocks not in (None, data.strips) or partition != Shuffled():
             raise ModelError(
-                f"the shards at {data.path} are cut into {data.blocks} strips; leave out blocks and partition, "
-                "shard the data again, or read them into memory with Observations.from_shards"
+                f"{data!r} are cut into {data.strips} strips; leave out blocks and partition, shard the data again, "
+                "or read them into memory with Observations.from_shards"
             )
-        return data.blocks
+        return data.strips
     if blocks is None and isinstance(partition, Assigned):
         return partition.blocks
     return int(blocks or (choose_blocks(data) if most is None else choose_blocks(data, most)))
 
 
-def ring_bytes(settings: Common, data: Observations, model: FactorModel, blocks: int) -> float:
+def ring_bytes(settings: Common, data: Source, model: FactorModel, blocks: int) -> float:
     """Return what B workers in a ring send an iteration: each passes its strip of the shorter factor on.
 
     Momentum and bound, which travel with a strip, are not counted: DSGLD would have to send them, too.

@@ -11,7 +11,7 @@ from ..checks import is_integer, is_number
 from ..data.labels import Csr
 from ..data.observations import Observations
 from ..data.partition import Assigned, InOrder, Partition, Shuffled
-from ..data.shards import Shards
+from ..data.source import Source
 from ..dynamics.metrics import METRICS, Metric, NonNegative, Problem, RealValued
 from ..dynamics.schedule import Cyclic, Hopping, Proportional, Reshuffled, Schedule
 from ..dynamics.step_size import Decay, StepSize, as_step_size
@@ -32,7 +32,7 @@ _CHOICES: dict[str, tuple[type, ...]] = {
 class Common(Protocol):
     """The settings that all Langevin samplers have."""
 
-    def cycle(self, data: Observations) -> int:
+    def cycle(self, data: Source) -> int:
         """Return the number of iterations in which every entry is read once, on average."""
 
     @property
@@ -102,7 +102,7 @@ def check_size(size: Any) -> None:
         )
 
 
-def entries_of(size: float, data: Observations) -> int:
+def entries_of(size: float, data: Source) -> int:
     """Return the number of draws |Ω| that a size, a number or a fraction, stands for.
 
     More draws than entries are of little use; many more would only fill the memory.
@@ -118,7 +118,7 @@ def entries_of(size: float, data: Observations) -> int:
 
 def setup_of(
     settings: Common,
-    data: Observations,
+    data: Source,
     model: FactorModel,
     engine: Engine,
     tune: int,
@@ -137,9 +137,9 @@ def setup_of(
     `draws` entries of a part are read an iteration (all of them by default). `noise` stands for B in the default step
     size where the gradient of an iteration is noisier than that of an even part. A `momentum` of None is the metric's.
     """
-    if isinstance(data, Shards):
-        if blocks == data.blocks:
-            partition = data.partition
+    if data.cut is not None:
+        if blocks == data.strips:
+            partition = Assigned(*data.cut)
         else:
             data = data.load()
     shift, moments, start = scale_of(data, model)
@@ -167,7 +167,7 @@ def setup_of(
     )  # fmt: skip
 
 
-def _without_gaps(data: Observations) -> Observations:
+def _without_gaps(data: Source) -> Source:
     """Return dense data that have gaps as compressed rows, so that every entry can be drawn."""
     if data.dense is None or data.stored == data.dense.size:
         return data
@@ -190,7 +190,7 @@ def _metric(metric: Metric | str | None, model: FactorModel) -> Metric:
     return metric
 
 
-def _curvature(data: Observations, model: FactorModel, moments: Moments, start: Hyper) -> float:
+def _curvature(data: Source, model: FactorModel, moments: Moments, start: Hyper) -> float:
     """Return a bound on the curvature of the log posterior along a coefficient of the fullest row, at the start."""
     w, h = (float(sizes[0]) for sizes in start_sizes(model, moments, start))
     fullest = max(int(data.row_counts().max()) * h**2, int(data.col_counts().max()) * w**2)

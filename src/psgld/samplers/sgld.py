@@ -10,20 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from ..data.observations import Observations
 from ..data.partition import InOrder
+from ..data.source import Source
 from ..dynamics.metrics import Metric
 from ..dynamics.schedule import Cyclic
 from ..dynamics.step_size import StepSize
 from ..engines import Engine
 from ..models import FactorModel
+from ..system.record import Recorded
 from .langevin import LangevinSetup
 from .settings import check, check_size, check_temperature, entries_of, setup_of
 
 
 @final
 @dataclass(frozen=True)
-class SGLD:
+class SGLD(Recorded):
     """Settings of stochastic gradient Langevin dynamics. Everything has a default that suits the data.
 
     Parameters
@@ -61,11 +62,11 @@ class SGLD:
         check_size(self.size)
         check_temperature(self.temperature)
 
-    def cycle(self, data: Observations) -> int:
+    def cycle(self, data: Source) -> int:
         """Return N/|Ω|, rounded up: in so many iterations every entry is read once, on average."""
         return -(-data.size // entries_of(self.size, data))
 
-    def prepare(self, data: Observations, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
+    def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Place the data where they can be drawn from, and fix all that the chains share."""
         draws = entries_of(self.size, data)
         return setup_of(

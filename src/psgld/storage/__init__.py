@@ -8,8 +8,7 @@ from os import PathLike
 from ..checks import as_path
 from ..errors import DataError
 from ..runs.result import Result
-from . import npz
-from . import zarr as store
+from .backends import BACKENDS, durable
 
 
 def save(posterior: Result, path: str | PathLike[str]) -> None:
@@ -17,18 +16,19 @@ def save(posterior: Result, path: str | PathLike[str]) -> None:
     target = as_path(path)
     if not target.name:
         raise DataError(f"cannot write {str(path)!r}: give the name of a file")
-    if target.suffix not in ("", ".npz", ".zarr"):
-        raise DataError(f"a posterior is saved as .npz or .zarr, got {target}; export writes other formats")
+    if target.suffix and target.suffix not in BACKENDS:
+        raise DataError(
+            f"a posterior is saved as {durable(BACKENDS)}, got {target}; export writes other formats"
+        )
     # What is saved here is no longer what a failing disk kept out of a store.
     settings = {name: value for name, value in posterior.settings.items() if name != "unsaved"}
-    (store if target.suffix == ".zarr" else npz).save(replace(posterior, settings=settings), target)
+    BACKENDS[target.suffix or ".npz"].save(replace(posterior, settings=settings), target)
 
 
 def read(path: str | PathLike[str]) -> Result:
     """Read what `save` or a run with `store=` wrote, into memory; of a run that goes on, up to its last checkpoint."""
     source = as_path(path)
-    if source.is_dir():
-        return store.load(source)
-    if not source.is_file():
-        raise DataError(f"no such file: {source}")
-    return npz.load(source)
+    for kind in BACKENDS.values():
+        if kind.holds(source):
+            return kind.load(source)
+    raise DataError(f"no such file: {source}")

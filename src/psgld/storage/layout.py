@@ -53,6 +53,11 @@ class Spec:
         return (1, 1, rows, *self.shape[3:])
 
     @property
+    def fill(self) -> Any:
+        """What stands for draws that are still to come."""
+        return np.nan if self.dtype.startswith("float") else np.dtype(self.dtype).type(0)
+
+    @property
     def nbytes(self) -> int:
         """The bytes of the whole array."""
         return int(np.prod(np.array(self.shape, dtype=object))) * np.dtype(self.dtype).itemsize

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -16,13 +16,35 @@ from ..models.modes import NAMES
 from ..runs.draws import Draws
 from ..runs.result import Result, Tracked
 from ..system.atomic import DAMAGE, read_arrays, write_arrays
+from .backend import Backend
 from .check import check
 
 _FORMAT = 1
 
 
-def save(posterior: Result, path: Path) -> None:
-    """Write a posterior to a file, all or nothing."""
+@final
+class NpzBackend(Backend):
+    """One file, written at once when a run is over: it cannot be resumed."""
+
+    suffix: ClassVar[str] = ".npz"
+
+    @classmethod
+    def holds(cls, path: Path) -> bool:
+        """Return whether there is a file: whatever it is, it is read as one of these."""
+        return path.is_file()
+
+    @classmethod
+    def save(cls, result: Result, path: Path) -> None:
+        """Write a result to a file, all or nothing."""
+        _save(result, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Result:
+        """Read a result that `save` wrote."""
+        return _load(path)
+
+
+def _save(posterior: Result, path: Path) -> None:
     header = {
         "psgld": _FORMAT,
         "model": posterior.model.to_dict(),
@@ -47,8 +69,7 @@ def save(posterior: Result, path: Path) -> None:
         raise DataError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def load(source: Path) -> Result:
-    """Read a posterior that `save` wrote."""
+def _load(source: Path) -> Result:
     if not zipfile.is_zipfile(source):
         raise DataError(f"{source} is not a psgld posterior, or is damaged: it is not an .npz file")
     try:

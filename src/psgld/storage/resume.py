@@ -20,11 +20,14 @@ from ..engines import Engine
 from ..errors import DataError, SamplingError, in_bytes, warn
 from ..runs.chains import Work
 from ..runs.result import describe
-from ..system.atomic import DAMAGE, read_arrays
+from ..samplers import Sampler
+from ..samplers.record import as_text, is_text
+from ..system.atomic import DAMAGE
 from ..system.lock import owned
+from .backend import RunBackend, cannot_write, damaged
+from .backends import RUN_BACKENDS, durable, run_backend
 from .layout import SEEN, TRACKED, Layout
 from .saver import Saver
-from .zarr_store import Store, cannot_write, damaged
 
 STORE_DTYPES = ("float16", "float32", "float64")
 
@@ -37,6 +40,11 @@ def ownership(path: str | PathLike[str] | None, engine: Engine) -> AbstractConte
     return nullcontext() if path is None or engine.rank > 0 else owned(Path(path))
 
 
+def is_there(path: str | PathLike[str]) -> bool:
+    """Return whether there is a store at a path, or something else that would be overwritten."""
+    return Path(path).exists() or run_backend(Path(path)).holds(Path(path))
+
+
 def open_saver(
     path: str | PathLike[str], work: Work, keys: list[int], resume: bool, every: float, engine: Engine
 ) -> Saver:
@@ -45,11 +53,15 @@ def open_saver(
     Of several ranks the first makes or opens the store, and the others write to it, too.
     """
     where = Path(path)
-    there = bool(engine.agree(float(where.exists())))
+    if engine.ranks > 1 and not run_backend(where).shared:
+        raise SamplingError(
+            f"{where} is in the memory of one process; give store='run.zarr' to {engine.ranks} ranks"
+        )
+    there = bool(engine.agree(float(is_there(where))))
     seen = None if there else Seen.of(work.setup.data)  # of shards, all ranks have a part of them
     if engine.rank > 0:
         engine.agree(0.0)  # rank 0 has opened it
-        return Saver(Store.open(where), every, engine)
+        return Saver(run_backend(where).open(where), every, engine)
     saver = _first_saver(where, work, keys, seen, resume, every, engine)
     engine.agree(0.0)
     return saver
@@ -65,23 +77,23 @@ def _first_saver(
     engine: Engine,
 ) -> Saver:
     header, identity = _header(work, keys), _run_identity(work, keys)
-    if where.exists() and not resume:
+    if is_there(where) and not resume:
         raise DataError(
             f"{where} is already there; use resume=True to go on with it, delete it, or give another name"
         )
     try:
-        if where.exists():
-            store = _reopen(where, header, identity)
+        if is_there(where):
+            store = _reopen(where, header, identity, work.setup.settings)
         else:
             _check_room(where, header, work)
             store = _new(where, {**header, "run": identity}, work, seen)
-        store.checkpoints.mkdir(exist_ok=True)
+        store.begin()
     except OSError as error:
         raise cannot_write(where, error) from error
     return Saver(store, every, engine)
 
 
-def _new(path: Path, header: dict[str, Any], work: Work, seen: Seen | None) -> Store:
+def _new(path: Path, header: dict[str, Any], work: Work, seen: Seen | None) -> RunBackend:
     """Make an empty store."""
     data = work.setup.data
     known: dict[str, NDArray[Any]] = {}
@@ -89,12 +101,12 @@ def _new(path: Path, header: dict[str, Any], work: Work, seen: Seen | None) -> S
         known |= {f"{TRACKED}/{name}": a for name, a in zip(("rows", "cols"), work.pairs, strict=True)}
     if seen is not None:
         known |= {f"{SEEN}/indptr": seen.indptr, f"{SEEN}/indices": seen.indices}
-    return Store.create(path, header, {"row": data.row_labels, "column": data.col_labels}, known)
+    return run_backend(path).create(path, header, {"row": data.row_labels, "column": data.col_labels}, known)
 
 
 def keys_in(path: str | PathLike[str]) -> list[int]:
     """Return the keys of the chains of a store: its seed, as it were."""
-    store = Store.open(Path(path))
+    store = run_backend(Path(path)).open(Path(path))
     try:
         return [int(key) for key in store.header["settings"]["keys"]]
     except DAMAGE as error:
@@ -103,9 +115,9 @@ def keys_in(path: str | PathLike[str]) -> list[int]:
 
 def strips_in(path: str | PathLike[str] | None) -> int | None:
     """Return the number of strips of the run in a store; None if there is none, or it has no strips."""
-    if path is None or not Path(path).exists():
+    if path is None or not is_there(path):
         return None
-    store = Store.open(Path(path))
+    store = run_backend(Path(path)).open(Path(path))
     try:
         strips = store.header["settings"].get("blocks")
     except DAMAGE as error:
@@ -122,18 +134,20 @@ def check_options(store: Any, resume: Any, every: Any, dtype: Any) -> None:
         raise SamplingError(f"store_dtype must be one of {', '.join(STORE_DTYPES)}, got {dtype!r}")
     if store is None and (resume or dtype is not None):
         raise SamplingError("resume and store_dtype need a store: give store='run.zarr'")
-    if store is not None and as_path(store, "store").suffix != ".zarr":
-        raise SamplingError(f"the name of a store must end in .zarr, got {str(store)!r}")
+    if store is not None and as_path(store, "store").suffix not in RUN_BACKENDS:
+        raise SamplingError(f"the name of a store must end in {durable(RUN_BACKENDS)}, got {str(store)!r}")
 
 
-def _reopen(path: Path, header: dict[str, Any], identity: dict[str, Any]) -> Store:
+def _reopen(path: Path, header: dict[str, Any], identity: dict[str, Any], sampler: Sampler) -> RunBackend:
     """Open the store of a run that is to go on, after making sure that it is the same run."""
-    store = Store.open(path, "r+")
+    store = run_backend(path).open(path, "r+")
     stored = store.header.get("run")
     if stored is None:
         raise DataError(f"{path} was saved after its run and has no checkpoints; it cannot be resumed")
     if not isinstance(stored, dict):
         raise damaged(path, f"its run is {stored!r}")
+    if isinstance(was := stored.get("sampler"), dict) and is_text(was):
+        identity = {**identity, "sampler": _without_blocks(as_text(sampler))}
     differences = list(_differences(stored, identity))
     if differences:
         raise DataError(
@@ -151,13 +165,11 @@ def _reopen(path: Path, header: dict[str, Any], identity: dict[str, Any]) -> Sto
     kept = max((_kept(store, c) for c in range(store.layout.chains)), default=0)
     if kept > draws:
         raise DataError(f"{path} holds {kept} draws a chain already, {draws} asked for; ask for more")
-    for left in path.rglob("*.partial"):  # by a run that was killed
-        left.unlink(missing_ok=True)
     store.resize(draws)
     return store
 
 
-def _check_sizes(store: Store, header: dict[str, Any]) -> None:
+def _check_sizes(store: RunBackend, header: dict[str, Any]) -> None:
     """Raise unless the arrays of a store have the sizes of its run; the draws may be more or fewer."""
     sizes = {name: header["layout"][name] for name in ("chains", "marks", "pairs", "dtype")}
     expected = {"shape": tuple(header["shape"]), "model": header["model"], **sizes}
@@ -168,12 +180,12 @@ def _check_sizes(store: Store, header: dict[str, Any]) -> None:
             raise damaged(store.path, f"its {name} is {found[name]}, that of its run {value}")
 
 
-def _kept(store: Store, chain: int) -> int:
-    path = store.checkpoint(chain)
+def _kept(store: RunBackend, chain: int) -> int:
+    state = store.read_checkpoint(chain, ["kept"])
     try:
-        return int(read_arrays(path, ["kept"])["kept"]) if path.exists() else 0
+        return 0 if state is None else int(state["kept"])
     except DAMAGE as error:
-        raise damaged(path, error) from error
+        raise damaged(store.path, error) from error
 
 
 def _header(work: Work, keys: list[int]) -> dict[str, Any]:
@@ -202,8 +214,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "data": work.setup.data.fingerprint()[:16],
         "data to all digits": work.setup.data.fingerprint(exact=True)[:16],
         **header["model"],
-        # The number of strips may be left out, and be another with other ranks: what counts is told below.
-        "sampler": {name: value for name, value in settings["sampler"].items() if name != "blocks"},
+        "sampler": _without_blocks(settings["sampler"]),
         **{name: settings[name] for name in work.setup.describe() if name != "bytes_an_iteration"},
         "tune": settings["tune"],
         "thin": settings["thin"],
@@ -216,6 +227,11 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "instruction set": _core.instruction_set,
         "entries of the log posterior": settings["lp_entries"],
     }
+
+
+def _without_blocks(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a sampler without its number of strips: left out, it may differ with the ranks; `describe` has it."""
+    return {name: value for name, value in record.items() if name != "blocks"}
 
 
 def _digest(arrays: Any) -> str | None:
@@ -250,7 +266,7 @@ def _check_room(path: Path, header: dict[str, Any], work: Work) -> None:
     if not path.parent.is_dir():
         raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
     free = shutil.disk_usage(path.parent).free
-    if needed > free:
+    if needed > free and run_backend(path).durable:
         raise DataError(
             f"cannot write {path}: it needs {in_bytes(needed)}, {in_bytes(free)} are free; "
             "ask for fewer draws, a smaller rank, or store_dtype='float16'"

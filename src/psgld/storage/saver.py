@@ -19,11 +19,11 @@ from ..models.modes import FACTORS
 from ..runs.loop import Plan
 from ..runs.moments import RunningMoments
 from ..runs.recorder import Recorder
-from ..system.atomic import DAMAGE, Several, read_arrays, write_arrays
+from ..system.atomic import DAMAGE
 from ..system.limits import check_room_for_threads
+from .backend import RunBackend, damaged
 from .layout import POSTERIOR, STATS, TRACKED, WARMUP
 from .spread import Spread
-from .zarr_store import Store, damaged
 
 _AHEAD = 1 << 24
 """Bytes of draws that are worth writing before their checkpoint."""
@@ -59,13 +59,12 @@ class Saver:
     done so (`commit`), the checkpoint.
     """
 
-    def __init__(self, store: Store, every: float, engine: Engine | None = None) -> None:
+    def __init__(self, store: RunBackend, every: float, engine: Engine | None = None) -> None:
         self.store, self._every = store, every
         self._engine = engine if engine is not None and engine.ranks > 1 else None
         self._first = engine is None or engine.rank == 0
         self._spread = None if self._engine is None else Spread(store, self._engine)
         self._uncommitted: dict[int, _Snapshot] = {}
-        self._identity = _identity(store.path)
         self._written: dict[int, tuple[int, int]] = {}  # rows of the trace and of the burn-in, of each chain
         self._last: dict[int, float] = {}
         self._failures: dict[int, Exception] = {}
@@ -98,11 +97,10 @@ class Saver:
         number = recorder.number
         self._written[number] = (0, 0)
         self._last[number] = time.monotonic()
-        path = self.store.checkpoint(number)
-        if not path.exists():
+        state, where = self.store.read_checkpoint(number), self.store.path / "checkpoints" / str(number)
+        if state is None:
             return
         try:
-            state = read_arrays(path)
             kept, marks = _progress(state, self.store)
             _check_like(_without("chain/", state), recorder.chain.state())
             for name, array in recorder.draws.arrays().items():
@@ -120,9 +118,9 @@ class Saver:
         except DataError:
             raise
         except DAMAGE as error:
-            raise damaged(path, error) from error
+            raise damaged(where, error) from error
         if not plan.fits(recorder.recorded, recorder.chain.iteration):
-            raise damaged(path, f"iteration {recorder.chain.iteration} at mark {recorder.recorded}")
+            raise damaged(where, f"iteration {recorder.chain.iteration} at mark {recorder.recorded}")
         self._written[number] = (kept, marks)
 
     def due(self, recorder: Recorder) -> bool:
@@ -168,7 +166,7 @@ class Saver:
             number
         )  # until this has gone well; if not, the checkpoint writes them, or says why it cannot
         with suppress(*_REFUSED):
-            if not self._present():
+            if not self.store.present:
                 return
             self._write_rows(number, rows)
             for path, first, values in rows:
@@ -239,15 +237,15 @@ class Saver:
         self._try(number, lambda: self._write_rows(number, snapshot.rows))
 
     def _write_rows(self, number: int, rows: list[tuple[str, int, NDArray[Any]]]) -> None:
-        with Several() as files:
+        with self.store.writing() as block:
             for path, first, values in rows:
                 name = path.removeprefix(f"{POSTERIOR}/")
                 only = self._rows(name) if name in FACTORS else None
-                self.store.write(files, path, number, first, values, only)
+                self.store.append(block, path, number, first, values, only)
 
     def _write_checkpoint(self, number: int, snapshot: _Snapshot) -> None:
         def write() -> None:
-            write_arrays(self.store.checkpoint(number), snapshot.state)
+            self.store.write_checkpoint(number, snapshot.state)
             self._written[number] = snapshot.written
 
         self._try(number, write)
@@ -255,16 +253,13 @@ class Saver:
     def _try(self, number: int, write: Callable[[], None]) -> None:
         """Write something of a chain, or note why it cannot be written."""
         try:
-            if not self._present():
+            if not self.store.present:
                 raise FileNotFoundError(2, _GONE)
             write()
             self._failures.pop(number, None)
             self._stuck.discard(number)
         except _REFUSED as error:
-            self._failures[number] = error if self._present() else FileNotFoundError(2, _GONE)
-
-    def _present(self) -> bool:
-        return self._identity is not None and _identity(self.store.path) == self._identity
+            self._failures[number] = error if self.store.present else FileNotFoundError(2, _GONE)
 
     def finish(self, recorders: list[Recorder]) -> None:
         """Wait until all is written, and add what only the whole run tells."""
@@ -282,7 +277,7 @@ class Saver:
             pending.result()  # an error that has nothing to do with the disk
 
 
-def _progress(state: dict[str, Any], store: Store) -> tuple[int, int]:
+def _progress(state: dict[str, Any], store: RunBackend) -> tuple[int, int]:
     """Return how many draws and marks of the burn-in a checkpoint counts; raise ValueError if it cannot be."""
     kept, marks, most = int(state["kept"]), int(state["marks"]), store.layout
     if not (0 <= kept <= most.draws and 0 <= marks <= most.marks and (kept == 0 or marks == most.marks)):
@@ -301,16 +296,6 @@ def _check_like(state: dict[str, Any], own: dict[str, Any]) -> None:
             raise ValueError(f"{name} has shape {given.shape}, expected {mine.shape}")
         if (mine.ndim or "hyper/" in name) and given.dtype.kind == "f" and not np.isfinite(given).all():
             raise ValueError(f"{name} holds numbers that are not finite")
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a folder from another of the same name."""
-    try:
-        (path / "zarr.json").stat()
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _without(prefix: str, state: dict[str, Any]) -> dict[str, Any]:

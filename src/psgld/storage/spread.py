@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from ..engines import Engine
 from ..models.modes import FACTORS, NAMES
 from ..runs.draws import Draws
+from .backend import RunBackend
 from .layout import POSTERIOR
-from .zarr_store import Store
 
 
 @final
 class Spread:
     """Which rows of the draws each rank keeps: of every array in a store, the same number of chunks, nearly."""
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: RunBackend, engine: Engine) -> None:
         self._engine = engine
         self.bounds: dict[str, NDArray[np.int64]] = {}
         """Of each array of factors or biases: where the rows of each rank begin, and the end."""

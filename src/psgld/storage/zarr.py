@@ -1,217 +1,367 @@
-"""A posterior from a Zarr store, and into one."""
+"""A store: a Zarr v3 group on disk that grows while a run goes on, readable at every moment.
+
+A chain's draws are written first, each chunk all or nothing, then its checkpoint, which says how many of them count.
+What a killed run wrote beyond that is written again when it is resumed.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import get_ident
-from typing import Any, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.seen import Seen
-from ..errors import DataError, in_bytes
-from ..models.modes import NAMES
-from ..runs.draws import Draws
-from ..runs.moments import RunningMoments
-from ..runs.result import Result, Tracked, usable
-from ..system.atomic import Several, read_arrays
-from ..system.limits import available_memory
-from .check import check
-from .layout import POSTERIOR, SEEN, STATS, TRACKED, WARMUP, Layout
-from .zarr_store import Store, cannot_write, damaged
+from ..errors import DataError
+from ..runs.result import Result
+from ..system.atomic import DAMAGE, Several, read_arrays, sync, write_arrays, write_bytes
+from ..system.zarr_arrays import plain_array, zarr_library
+from . import whole
+from .backend import Labels, RunBackend, already_there, as_stored, cannot_write, damaged
+from .layout import POSTERIOR, STATS
+from .zarr_create import create_array, create_coordinate
 
-_NUMBERS = ("kept", "marks", "divergences", "iteration")
+FORMAT = 1
+_METADATA = "zarr.json"
+
+
+def _zarr() -> Any:
+    return zarr_library("a .zarr store needs the zarr library", "; or save to .npz")
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class _Checkpoint:
-    """What a chain's checkpoint says of its draws; its moments are those of `RunningMoments`."""
+class ZarrBackend(RunBackend):
+    """The arrays of a store, and its header: format, version, model, shape, sizes, settings."""
 
-    kept: int
-    marks: int
-    divergences: int
-    iteration: int
-    count: int
-    mean: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    suffix: ClassVar[str] = ".zarr"
 
+    def __init__(self, path: Path, header: dict[str, Any], root: Any) -> None:
+        super().__init__(path, header)
+        self._root = root
+        self._arrays: dict[str, Any] = {}
+        self._identity = _identity(path)
 
-def save(posterior: Result, path: Path) -> None:
-    """Write a posterior as a store without checkpoints, all or nothing."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{get_ident():x}.zarr")
-    if path.exists():
-        raise DataError(f"cannot write {path}: it is already there; delete it or give another name")
-    try:
-        _fill(Store.create(beside, _header(posterior), _labels(posterior), _known(posterior)), posterior)
-        os.rename(beside, path)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    @classmethod
+    def holds(cls, path: Path) -> bool:
+        """Return whether there is a folder: whatever it is, nothing but a store is read from one."""
+        return path.is_dir()
 
+    @classmethod
+    def save(cls, result: Result, path: Path) -> None:
+        """Write a result as a store without checkpoints, all or nothing."""
+        beside = path.with_name(f".{path.name}.{os.getpid()}-{get_ident():x}.zarr")
+        if path.exists():
+            raise already_there(path)
+        try:
+            whole.write(cls.create(beside, *whole.parts(result)), result)
+            os.rename(beside, path)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
 
-def load(path: Path) -> Result:
-    """Read a store into memory: of a run that is not finished, the draws up to the last checkpoint."""
-    store = Store.open(path)
-    try:
-        _check_memory(store)
-        store.check()
-        return check(_posterior(store))
-    except DataError:
-        raise
-    except Exception as error:  # whatever Zarr, NumPy and JSON say of damaged files
-        raise damaged(path, error) from error
+    @classmethod
+    def load(cls, path: Path) -> Result:
+        """Read a store into memory: of a run that is not finished, the draws up to the last checkpoint."""
+        return whole.read(cls.open(path))
 
+    # -- making and opening ------------------------------------------------------------------------------
 
-def _posterior(store: Store) -> Result:
-    layout, settings = store.layout, store.header["settings"]
-    points = None
-    kept, marks = [layout.draws] * layout.chains, layout.marks
-    if store.header.get("run") is not None:
-        points = [_checkpoint(store, c) for c in range(layout.chains)]
-        kept = [p.kept for p in points]
-    n, chains = usable(kept)
-    if n == 0:
-        raise DataError(f"{store.path} holds no draws yet: {_reached(points or [], settings)}")
-    if points is not None:
-        settings = settings | {
-            "divergences": sum(points[c].divergences for c in chains),
-            "interrupted": min(kept) < layout.draws,
-            "bytes_moved": round(
-                store.header["bytes_an_iteration"] * sum(points[c].iteration for c in chains)
-            ),
+    @classmethod
+    def create(
+        cls, path: Path, header: dict[str, Any], labels: Labels, known: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """Make a store, all or nothing, that holds the labels of rows and columns and what is known before sampling.
+
+        `known` are whole arrays by their paths.
+        """
+        zarr = _zarr()
+        if path.exists():
+            raise already_there(path)
+        if not path.parent.is_dir():
+            raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
+        beside = path.with_name(f".{path.name}.new")
+        header = {"format": FORMAT, **header}
+        try:
+            shutil.rmtree(beside, ignore_errors=True)
+            store = cls(beside, header, zarr.create_group(beside, zarr_format=3))
+            store._create_arrays(labels)
+            for name, values in known.items():
+                store.write_all(name, values)
+            store.write_header(header)
+            os.rename(beside, path)
+            sync(path.parent)
+        except OSError as error:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise cannot_write(path, error) from error
+        return cls(path, header, zarr.open_group(path, mode="r+", use_consolidated=False))
+
+    @classmethod
+    def open(cls, path: Path, mode: str = "r") -> Self:
+        """Open a store to read, or to go on writing (mode "r+"); raise DataError if it is none."""
+        zarr = _zarr()
+        try:
+            header = json.loads((path / _METADATA).read_bytes())["attributes"]["psgld"]
+            if header["format"] > FORMAT:
+                raise DataError(
+                    f"{path} was written by a newer psgld (format {header['format']}); upgrade psgld"
+                )
+            root = zarr.open_group(path, mode=mode, zarr_format=3, use_consolidated=False)
+            return cls(path, header, root)
+        except DataError:
+            raise
+        except Exception as error:  # whatever Zarr and JSON say of a damaged file
+            raise damaged(path, error) from error
+
+    def begin(self) -> None:
+        """Make the folder of the checkpoints; remove what a killed run left half written."""
+        self._checkpoints.mkdir(exist_ok=True)
+        for left in self.path.rglob("*.partial"):
+            left.unlink(missing_ok=True)
+
+    def resize(self, draws: int) -> None:
+        """Make room for another number of draws."""
+        if draws != self.layout.draws:
+            self._create_index(draws)
+        super().resize(draws)
+
+    def _resize(self, path: str, shape: tuple[int, ...]) -> None:
+        self._array(path).resize(shape)
+
+    def write_header(self, header: dict[str, Any]) -> None:
+        """Write the header, and beside it the metadata of all arrays, so that readers need not look for them."""
+        nodes = {}
+        for folder, _, files in os.walk(self.path):
+            if _METADATA in files and Path(folder) != self.path:
+                node = json.loads((Path(folder) / _METADATA).read_bytes())
+                nodes[Path(folder).relative_to(self.path).as_posix()] = node
+        root = {
+            "zarr_format": 3,
+            "node_type": "group",
+            "attributes": {"inference_library": "psgld", "psgld": header},
+            "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": nodes},
         }
-    return Result(
-        _draws(store, chains, n),
-        store.model,
-        store.shape,
-        {name: _stacked(store, f"{STATS}/{name}", chains, n) for name in store.names(STATS)},
-        {name: _stacked(store, f"{WARMUP}/{name}", chains, marks) for name in store.names(WARMUP)},
-        settings,
-        store.labels("row"),
-        store.labels("column"),
-        _tracked(store, None if points is None else [points[c] for c in chains]),
-        _seen(store),
-    )
+        write_bytes(self.path / _METADATA, json.dumps(root, indent=1).encode())
+        self.header = header
+
+    # -- reading and writing -----------------------------------------------------------------------------
+
+    @property
+    def _checkpoints(self) -> Path:
+        """The folder of the checkpoints, one per chain."""
+        return self.path / "checkpoints"
+
+    def checkpoint(self, chain: int) -> Path:
+        """Return the checkpoint of a chain."""
+        return self._checkpoints / f"{chain}.npz"
+
+    def write_checkpoint(self, chain: int, state: Mapping[str, Any]) -> None:
+        """Replace the checkpoint of a chain by renaming."""
+        write_arrays(self.checkpoint(chain), state)
+
+    def read_checkpoint(self, chain: int, names: Iterable[str] | None = None) -> dict[str, Any] | None:
+        """Return the checkpoint of a chain, or some of it; None if there is none yet."""
+        path = self.checkpoint(chain)
+        try:
+            return read_arrays(path, names) if path.exists() else None
+        except DAMAGE as error:
+            raise damaged(path, error) from error
+
+    @property
+    def present(self) -> bool:
+        """Whether the folder is still the one that was opened."""
+        return self._identity is not None and _identity(self.path) == self._identity
+
+    def check(self) -> None:
+        """Compare all arrays with what the header promises."""
+        for path, spec in self.specs.items():
+            array = self._array(path)
+            if array.shape != spec.shape:
+                raise damaged(self.path, f"{path} has shape {array.shape}, expected {spec.shape}")
+            if array.dtype != np.dtype(spec.dtype):
+                raise damaged(self.path, f"{path} holds {array.dtype}, expected {spec.dtype}")
+
+    def lot(self, path: str) -> int:
+        """Return the number of draws that share a chunk."""
+        return int(self._array(path).chunks[1])
+
+    def writing(self) -> Several:
+        """Return files that are written beside, and get their names when the block ends."""
+        return Several()
+
+    def append(
+        self,
+        block: Several,
+        path: str,
+        chain: int,
+        first: int,
+        values: NDArray[Any],
+        only: slice | None = None,
+    ) -> None:
+        """Write draws (or rows of a trace) of a chain from `first` on; they are there when the block ends.
+
+        With `only`, the chunks of these rows; they must be whole chunks. What the last chunk held beyond them is gone.
+        The chunks are not written by Zarr, which takes several times as long.
+        """
+        several = self.lot(path)
+        for k in range(first // several, -(-(first + len(values)) // several)):
+            start = max(first, k * several)
+            part = values[start - first : (k + 1) * several - first]
+            self._write_chunks(block, path, chain, k, start, part, only)
+
+    def _write_chunks(
+        self,
+        files: Several,
+        path: str,
+        chain: int,
+        k: int,
+        start: int,
+        values: NDArray[Any],
+        only: slice | None,
+    ) -> None:
+        """Write the chunks that hold draws of the k-th lot, from `start` on: one for each strip of the rows."""
+        array = self._array(path)
+        size, before = array.chunks[1:], start - k * array.chunks[1]
+        for file, rows in self._strips(path, chain, k, only):
+            part = values[(slice(None), *rows)]
+            chunk = np.full(size, array.fill_value, array.dtype) if part.shape != size else part
+            if chunk is not part:
+                inside = tuple(slice(n) for n in part.shape[1:])
+                if before:
+                    self._require(file)
+                    chunk[(slice(before), *inside)] = array[(chain, slice(start - before, start), *rows)]
+                with np.errstate(over="ignore"):
+                    chunk[(slice(before, before + len(part)), *inside)] = part
+            _write_chunk(files, file, chunk, array.dtype)
+
+    def _strips(
+        self, path: str, chain: int, k: int, only: slice | None = None
+    ) -> Iterator[tuple[Path, tuple[slice, ...]]]:
+        """Yield the file of each strip of the k-th lot of draws, and its place in a draw."""
+        array = self._array(path)
+        shape, size = array.shape[2:], array.chunks[2:]
+        for at in itertools.product(*(range(-(-n // c)) for n, c in zip(shape, size, strict=True))):
+            rows = tuple(slice(i * c, min(n, (i + 1) * c)) for i, n, c in zip(at, shape, size, strict=True))
+            if only is None or only.start <= rows[0].start < only.stop:
+                yield self.path.joinpath(path, "c", str(chain), str(k), *map(str, at)), rows
+
+    def write_all(self, path: str, values: NDArray[Any]) -> None:
+        """Write an array that is not made of draws."""
+        self._array(path)[...] = values
+
+    def read(self, path: str, chain: int, n: int, only: slice | None = None) -> NDArray[Any]:
+        """Return the first n draws (or rows of a trace) of a chain; with `only`, these rows of them."""
+        for k in range(-(-n // self._array(path).chunks[1])):
+            for file, _ in self._strips(path, chain, k, only):
+                self._require(file)
+        place = (chain, slice(n)) if only is None else (chain, slice(n), only)
+        try:
+            values = np.asarray(self._array(path)[place])
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever Zarr says of a damaged chunk
+            raise damaged(self.path, f"{self._damaged_chunk(path, chain, n)}: {error}") from error
+        return as_stored(values)
+
+    def _damaged_chunk(self, path: str, chain: int, n: int) -> str:
+        """Return the first chunk of a chain's draws that cannot be read."""
+        several = self.lot(path)
+        for k in range(-(-n // several)):
+            for file, rows in self._strips(path, chain, k):
+                try:
+                    self._array(path)[(chain, slice(k * several, min(n, (k + 1) * several)), *rows)]
+                except Exception:
+                    return file.relative_to(self.path).as_posix()
+        return path
+
+    def read_all(self, path: str) -> NDArray[Any]:
+        """Return an array that is not made of draws."""
+        if self._array(path).shape[0]:
+            self._require(self.path / path / "c" / "0")
+        try:
+            return np.asarray(self._array(path)[...])
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise damaged(self.path, f"{path}: {error}") from error
+
+    def labels(self, dim: str) -> NDArray[Any] | None:
+        """Return the labels of the rows or the columns."""
+        path = f"{POSTERIOR}/{dim}"
+        if dim not in self.header["labels"]:
+            return None
+        if self._array(path).dtype.kind != "i":
+            self._check_text(path)
+        labels = self.read_all(path)
+        if labels.shape != (self.shape[dim == "column"],):
+            raise damaged(self.path, f"{labels.shape} labels of {dim}s")
+        return labels if labels.dtype.kind == "i" else np.array([str(x) for x in labels.tolist()])
+
+    def _check_text(self, path: str) -> None:
+        """Raise if a chunk of text says that it holds another number of labels: Zarr would make room for billions."""
+        chunk = self.path / path / "c" / "0"
+        self._require(chunk)
+        with open(chunk, "rb") as file:
+            count = int.from_bytes(file.read(4), "little")
+        if count != self._array(path).shape[0]:
+            raise damaged(self.path, f"{path} says that it holds {count} labels")
+
+    def _array(self, path: str) -> Any:
+        if path not in self._arrays:
+            # Without this, Zarr would leave out a chunk of nothing but zeros, and a lost one would look the same.
+            try:
+                array = plain_array(self._root, path)
+            except KeyError:
+                raise damaged(self.path, f"{path} is missing") from None
+            except (ValueError, TypeError) as error:
+                raise damaged(self.path, error) from error
+            self._arrays[path] = array.with_config({"write_empty_chunks": True})
+        return self._arrays[path]
+
+    def _require(self, chunk: Path) -> None:
+        """Raise if a chunk is missing, which Zarr would read as zeros."""
+        if not chunk.is_file():
+            raise damaged(self.path, f"{chunk.relative_to(self.path)} is missing")
+
+    # -- creation ----------------------------------------------------------------------------------------
+
+    def _create_arrays(self, labels: dict[str, NDArray[Any] | None]) -> None:
+        for path, spec in self.specs.items():
+            create_array(self._root, path, spec)
+        for group in (POSTERIOR, STATS):
+            create_coordinate(self._root, f"{group}/chain", np.arange(self.layout.chains))
+        self._create_index(self.layout.draws)
+        for dim, names in labels.items():
+            if names is not None:
+                create_coordinate(self._root, f"{POSTERIOR}/{dim}", names)
+
+    def _create_index(self, draws: int) -> None:
+        for group in (POSTERIOR, STATS):
+            create_coordinate(self._root, f"{group}/draw", np.arange(draws))
 
 
-def _reached(points: list[_Checkpoint], settings: dict[str, Any]) -> str:
-    """Say how far a run without draws had come when it was last written."""
-    at = max((p.iteration for p in points), default=0)
-    if not at:
-        return "its run has not come to its first checkpoint, which resuming it would start from"
-    return f"its last checkpoint is at iteration {at:,}, of {settings['tune']:,} of burn-in; its run can be resumed"
+def _write_chunk(files: Several, file: Path, chunk: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Write a chunk as the codecs `bytes` and `crc32c` say: little-endian numbers, then their checksum."""
+    import google_crc32c
+
+    with np.errstate(over="ignore"):
+        plain = np.ascontiguousarray(chunk, dtype.newbyteorder("<"))
+    content: Any = plain.reshape(-1).view(np.uint8)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    files.write(file, content, google_crc32c.value(content).to_bytes(4, "little"))
 
 
-def _checkpoint(store: Store, chain: int) -> _Checkpoint:
-    path = store.checkpoint(chain)
-    nothing = np.zeros(0)
-    if not path.exists():
-        return _Checkpoint(0, 0, 0, 0, 0, nothing, nothing)
-    moments = ["moments/count", "moments/mean", "moments/squares"] if store.layout.pairs else []
-    state = read_arrays(path, [*_NUMBERS, *moments])
-    kept, marks, divergences, iteration = (int(state[name]) for name in _NUMBERS)
-    if not 0 <= kept <= store.layout.draws or (kept and marks != store.layout.marks):
-        raise ValueError(f"{path.name} says {kept} draws of {store.layout.draws}")
-    if not moments:
-        return _Checkpoint(kept, marks, divergences, iteration, 0, nothing, nothing)
-    return _Checkpoint(kept, marks, divergences, iteration, *(state[name] for name in moments))  # type: ignore[arg-type]
-
-
-def _draws(store: Store, chains: list[int], n: int) -> Draws:
-    arrays: dict[str, Any] = {
-        name: _stacked(store, f"{POSTERIOR}/{name}", chains, n) for name in store.names(POSTERIOR)
-    }
-    if store.layout.dtype is None:
-        dtype = store.header["settings"]["sampler"].get("dtype", "'float32'").strip("'")
-        for mode, n in zip(store.model.modes, store.shape, strict=True):
-            arrays[mode.names.factor] = np.empty((len(chains), 0, n, mode.rank), dtype)
-            if mode.biases:
-                arrays[mode.names.bias] = np.empty((len(chains), 0, n), dtype)
-    return Draws.of(**arrays)
-
-
-def _stacked(store: Store, path: str, chains: list[int], n: int) -> NDArray[Any]:
-    first = store.read(path, chains[0], n)
-    out = np.empty((len(chains), *first.shape), first.dtype)
-    out[0] = first
-    for c in range(1, len(chains)):
-        out[c] = store.read(path, chains[c], n)
-    return out
-
-
-def _tracked(store: Store, points: list[_Checkpoint] | None) -> Tracked | None:
-    if not store.layout.pairs:
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a folder from another of the same name."""
+    try:
+        (path / _METADATA).stat()
+        found = path.stat()
+    except OSError:
         return None
-    rows, cols = (store.read_all(f"{TRACKED}/{name}") for name in ("rows", "cols"))
-    if points is None:
-        return Tracked(rows, cols, *(store.read_all(f"{TRACKED}/{name}") for name in ("mean", "sd")))
-    return Tracked(rows, cols, *RunningMoments.pooled(points))
-
-
-def _seen(store: Store) -> Seen | None:
-    if store.layout.seen is None:
-        return None
-    start, index = (store.read_all(f"{SEEN}/{name}") for name in ("indptr", "indices"))
-    return Seen.checked(start, index, store.header["absent"], store.shape)
-
-
-def _check_memory(store: Store) -> None:
-    needed, free = sum(spec.nbytes for spec in store.specs.values()), available_memory()
-    if free is not None and needed > 0.9 * free:
-        raise DataError(
-            f"{store.path} holds {in_bytes(needed)}, {in_bytes(free)} are free; read parts of it by "
-            "xarray.open_zarr(…, group='posterior')"
-        )
-
-
-# -- writing ---------------------------------------------------------------------------------------------------
-
-
-def _labels(posterior: Result) -> dict[str, NDArray[Any] | None]:
-    return {names.dim: labels for names, labels in zip(NAMES, posterior.labels, strict=True)}
-
-
-def _known(posterior: Result) -> dict[str, NDArray[Any]]:
-    whole = (
-        {} if posterior.tracked is None else {f"{TRACKED}/{n}": a for n, a in vars(posterior.tracked).items()}
-    )
-    if posterior.seen is not None:
-        whole |= {f"{SEEN}/indptr": posterior.seen.indptr, f"{SEEN}/indices": posterior.seen.indices}
-    return whole
-
-
-def _header(posterior: Result) -> dict[str, Any]:
-    draws, tracked, seen = posterior.draws, posterior.tracked, posterior.seen
-    chains, n = draws.phi.shape
-    layout = Layout(
-        chains,
-        n,
-        posterior.warmup["lp"].shape[1],
-        0 if tracked is None else len(tracked.rows),
-        str(draws.W.dtype) if draws.W.shape[1] else None,
-        None if seen is None else len(seen.indices),
-        any(mode.mean is not None for mode in draws.modes),
-    )
-    return {
-        "model": posterior.model.to_dict(),
-        "shape": list(posterior.shape),
-        "layout": layout.to_dict(),
-        "labels": [dim for dim, labels in _labels(posterior).items() if labels is not None],
-        "settings": posterior.settings,
-        "absent": None if seen is None else seen.absent,
-    }
-
-
-def _fill(store: Store, posterior: Result) -> None:
-    tables = {POSTERIOR: posterior.draws.arrays(), STATS: posterior.sample_stats, WARMUP: posterior.warmup}
-    with Several() as files:
-        for group, table in tables.items():
-            for name in store.names(group):
-                for chain in range(store.layout.chains):
-                    store.write(files, f"{group}/{name}", chain, 0, table[name][chain])
+    return found.st_dev, found.st_ino

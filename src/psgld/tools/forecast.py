@@ -30,6 +30,7 @@ from ..engines import Threads
 from ..errors import ModelError
 from ..models import Exponential, FactorModel, Poisson
 from ..samplers import PSGLD
+from ..system import cost
 
 _VECTOR = 16
 _COPIES = {"identity": 2, "real-valued": 3, "non-negative": 5}
@@ -78,8 +79,8 @@ class Machine:
     overhead, upkeep : o and u, seconds of the interpreter for an iteration and for a cycle, where there are ranks.
     """
 
-    entry: float = 9.3e-9 / 64
-    coefficient: float = 1.14e-9
+    entry: float = cost.PLANNED.entry
+    coefficient: float = cost.PLANNED.coefficient
     cores: int = 1
     efficiency: float = 0.92
     memory: float = math.inf
@@ -93,6 +94,11 @@ class Machine:
         for name, value in asdict(self).items():
             if not value >= 0 or (value == 0 and name not in ("latency", "overhead", "upkeep")):
                 raise ModelError(f"{name} must be positive, got {value!r}")
+
+    @property
+    def rates(self) -> cost.Rates:
+        """The speed of a core, as the cost model has it."""
+        return cost.Rates(self.entry, self.coefficient)
 
 
 @final
@@ -155,9 +161,10 @@ def forecast(
         raise ModelError(f"B must be a multiple of the {ranks} ranks, got {blocks}")
     if blocks > min(size.rows, size.cols):
         raise ModelError(f"B must be at most {min(size.rows, size.cols)}, the shorter side, got {blocks}")
-    K, coefficients = size.stride, size.rank * (size.rows + size.cols)
+    K = size.stride
     workers = ranks * machine.cores * (machine.efficiency if machine.cores > 1 else 1.0)
-    compute = (size.entries / blocks * K * machine.entry + coefficients * machine.coefficient) / workers
+    padded = size.entries / blocks * K / size.rank
+    compute = machine.rates.seconds(size.rank, padded, size.rows + size.cols) / workers
     strip = 4.0 * K * math.ceil(min(size.rows, size.cols) / blocks)
     sent = strip * _SENT[metric] if ranks > 1 else 0.0
     message = machine.sharing * (machine.latency + sent / machine.bandwidth) if ranks > 1 else 0.0

@@ -1,9 +1,9 @@
 """V on disk, cut into row strips: written in one pass over data of any size, read strip by strip."""
 
 from ..observations import Observations
-from .read import Shards, Share, Strip
+from .read import Shards, Strip
 from .write import shard
 
 Observations.open_folder = Shards.open
 
-__all__ = ["Shards", "Share", "Strip", "shard"]
+__all__ = ["Shards", "Strip", "shard"]

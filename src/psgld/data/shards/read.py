@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,9 +16,10 @@ from numpy.typing import NDArray
 
 from ...errors import DataError
 from ...system.archive import check_memory
-from ..labels import Csr, FloatArray, IntArray
-from ..observations import Entries, LabelledEntries, Observations
+from ..labels import Csr, FloatArray, IntArray, LabelArray
+from ..observations import Observations
 from ..partition import Assigned
+from ..source import Entries, LabelledEntries, Share, Source
 from .contents import (
     KINDS,
     Sides,
@@ -32,24 +35,6 @@ from .store import FORMAT, VERSION, local_path, open_group, read
 from .totals import Totals
 
 
-class Share(NamedTuple):
-    """Who reads what, where several processes read the shards together, and how they tell each other."""
-
-    strips: list[range]
-    """Of each process."""
-    here: int
-    """The number of this one."""
-    total: Callable[[NDArray[Any]], NDArray[Any]]
-    """Adds up an array over the processes."""
-    exchange: Callable[[list[NDArray[Any]]], list[NDArray[Any]]]
-    """Gives every process its part, and returns what each has for this one."""
-
-    @property
-    def own(self) -> range:
-        """The strips that this process reads."""
-        return self.strips[self.here]
-
-
 class Strip(NamedTuple):
     """The rows of a strip, compressed: which rows of V they are, then as `Csr`."""
 
@@ -61,8 +46,8 @@ class Strip(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Shards(Observations):
-    """Observations that stay on disk, cut into row strips (`psgld.shard` writes them).
+class Shards(Source):
+    """Observed entries that stay on disk, cut into row strips (`psgld.shard` writes them).
 
     `psgld.sample` takes them as they are and reads blocks from disk as it needs them; the partition is that of the
     shards. `load` reads everything into memory.
@@ -76,10 +61,18 @@ class Shards(Observations):
     (17,)
     """
 
-    path: Any = None
-    group: Any = field(default=None)
-    manifest: dict[str, Any] = field(default_factory=dict)
+    shape: tuple[int, int]
+    stored: int
+    absent: str
+    absent_chosen: bool
+    row_labels: LabelArray | None
+    col_labels: LabelArray | None
+    path: Any
+    group: Any
+    manifest: dict[str, Any]
     share: Share | None = None
+    dense: None = field(default=None, init=False)
+    csr: None = field(default=None, init=False)
 
     @classmethod
     def open(cls, path: str | PathLike[str] | Any) -> Shards:
@@ -111,17 +104,14 @@ class Shards(Observations):
         )
         return cls(
             (manifest["shape"][0], manifest["shape"][1]),
-            None,
-            None,
             manifest["stored"],
             manifest["absent"],
             manifest["absent_chosen"],
             row_labels,
             col_labels,
-            (float(manifest["total"]), float(manifest["deviation"])),
-            path=path,
-            group=group,
-            manifest=manifest,
+            path,
+            group,
+            manifest,
         )
 
     @property
@@ -137,9 +127,19 @@ class Shards(Observations):
         return int(self.manifest["blocks"])
 
     @property
+    def strips(self) -> int:
+        """B: the data are cut already."""
+        return self.blocks
+
+    @property
+    def cut(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The strip of each row and of each column."""
+        return self._sides.row_strips, self._sides.col_strips
+
+    @property
     def partition(self) -> Assigned:
         """The strips as a partition: with it, the same data in memory give the same chain."""
-        return Assigned(self._sides.row_strips, self._sides.col_strips)
+        return Assigned(*self.cut)
 
     @property
     def block_entries(self) -> IntArray:
@@ -193,7 +193,7 @@ class Shards(Observations):
 
     def load(self, strips: range | None = None) -> Observations:
         """Read everything into memory, rows and columns in their original order; or the rows of some strips only."""
-        counts, some = self.row_counts_stored(), range(self.blocks) if strips is None else strips
+        counts, some = self._stored_counts(0), range(self.blocks) if strips is None else strips
         if strips is not None:
             counts = np.where(np.isin(self._sides.row_strips, list(strips)), counts, 0)
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
@@ -209,12 +209,16 @@ class Shards(Observations):
             self.check_totals()
         return Observations(
             self.shape, None, Csr(indptr, indices, values), len(values), self.absent, self.absent_chosen,
-            self.row_labels, self.col_labels, self.totals if strips is None else None,
+            self.row_labels, self.col_labels, self._totals if strips is None else None,
         )  # fmt: skip
 
     def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, LabelledEntries]:
         """Read everything into memory, then hold out a random fraction of the stored entries."""
         return self.load().split(fraction, seed)
+
+    def filled(self) -> Observations:
+        """Read everything into memory, then write the absent zeros out."""
+        return self.load().filled()
 
     def save(self, path: str | PathLike[str]) -> None:
         """Read everything into memory, then write an .npz file."""
@@ -230,7 +234,7 @@ class Shards(Observations):
     @property
     def indptr(self) -> IntArray:
         """Where each row starts among the stored entries."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.row_counts_stored())])
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self._stored_counts(0))])
 
     @property
     def indices(self) -> NDArray[np.int32]:
@@ -243,7 +247,7 @@ class Shards(Observations):
             return mine[:0]
         columns, strips = np.empty(self.stored, np.int32), self._sides.row_strips
         for part, strips_of_part in zip(parts, self.share.strips, strict=True):
-            columns[np.repeat(np.isin(strips, strips_of_part), self.row_counts_stored())] = part
+            columns[np.repeat(np.isin(strips, strips_of_part), self._stored_counts(0))] = part
         return columns
 
     @property
@@ -256,45 +260,36 @@ class Shards(Observations):
         for b in range(self.blocks):
             yield self.strip(b).values
 
-    def row_counts_stored(self) -> IntArray:
-        """Count the stored entries of each row."""
-        return self._sides.row_counts
+    def _stored_counts(self, axis: int) -> IntArray:
+        return self._sides.row_counts if axis == 0 else self._sides.col_counts
 
-    def row_counts(self) -> IntArray:
-        """Count the observed entries of each row."""
-        return super().row_counts() if self.absent == "zero" else self.row_counts_stored()
+    @property
+    def _totals(self) -> tuple[float, float]:
+        """Σv and Σ(v - mean)² of the stored values."""
+        return float(self.manifest["total"]), float(self.manifest["deviation"])
 
-    def col_counts(self) -> IntArray:
-        """Count the observed entries of each column."""
-        return super().col_counts() if self.absent == "zero" else self._sides.col_counts
+    def _total(self) -> float:
+        return self._totals[0]
 
-    def min(self) -> float:
-        """Return the smallest observed value."""
-        least = float(self.manifest["min"])
-        return min(least, 0.0) if self.size > self.stored else least
+    def _among(self) -> tuple[float, float]:
+        return self._totals[1] / self.stored, self._totals[0] / self.stored
 
-    def max(self) -> float:
-        """Return the largest observed value."""
-        most = float(self.manifest["max"])
-        return max(most, 0.0) if self.size > self.stored else most
+    def _least(self) -> float:
+        return float(self.manifest["min"])
 
-    def entries(self, index: Any) -> Entries:
-        """Return the stored entries at the given positions; they are numbered row by row."""
-        index = np.asarray(index, dtype=np.int64)
-        if index.size and (index.min() < 0 or index.max() >= self.stored):
-            raise DataError(
-                f"entries are numbered 0 to {self.stored - 1}, got {index.min()} to {index.max()}"
-            )
+    def _largest(self) -> float:
+        return float(self.manifest["max"])
+
+    def _entries(self, index: IntArray) -> Entries:
         indptr = self.indptr
         rows = np.searchsorted(indptr, index, side="right") - 1
         cols, values = np.zeros(len(index), np.int64), np.zeros(len(index), self.manifest["dtype"])
         for mine, strip in self._strips_of(rows):
             at = strip.indptr[np.searchsorted(strip.rows, rows[mine])] + index[mine] - indptr[rows[mine]]
             cols[mine], values[mine] = strip.indices[at], strip.values[at]
-        return rows, self._total(cols), self._total(values)
+        return rows, self._of_all(cols), self._of_all(values)
 
-    def _sampled_cells(self, chosen: IntArray) -> Entries:
-        """Return cells of V, of which those that are not stored are zeros."""
+    def _cells(self, chosen: IntArray) -> Entries:
         rows, cols = np.divmod(chosen, self.shape[1])
         values = np.zeros(len(chosen), self.manifest["dtype"])
         for mine, strip in self._strips_of(rows):
@@ -303,7 +298,7 @@ class Shards(Observations):
             cells = np.repeat(strip.rows, np.diff(strip.indptr)) * self.shape[1] + strip.indices
             at = np.minimum(np.searchsorted(cells, chosen[mine]), len(cells) - 1)
             values[mine] = np.where(cells[at] == chosen[mine], strip.values[at], 0)
-        return rows, cols, self._total(values)
+        return rows, cols, self._of_all(values)
 
     def _strips_of(self, rows: IntArray) -> Iterator[tuple[IntArray, Strip]]:
         """Read the strips that hold the rows, but those of other processes; say which of the rows each holds."""
@@ -312,15 +307,12 @@ class Shards(Observations):
             if self.share is None or b in self.share.own:
                 yield np.flatnonzero(strips == b), self.strip(b)
 
-    def _total(self, found: NDArray[Any]) -> NDArray[Any]:
+    def _of_all(self, found: NDArray[Any]) -> NDArray[Any]:
         """Return what all processes have found, each zeros but for its own strips."""
         return found if self.share is None else self.share.total(found)
 
     def fingerprint(self, exact: bool = True) -> str:
         """Return a SHA-256 of the manifest, which holds the checksums of all strips."""
-        import hashlib
-        import json
-
         return hashlib.sha256(json.dumps([self.manifest, self.absent], sort_keys=True).encode()).hexdigest()
 
     @cached_property

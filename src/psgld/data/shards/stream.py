@@ -17,6 +17,7 @@ from ..labels import Coded, FloatArray, real
 from ..matrix_market import open_market
 from ..observations import Observations, observations
 from ..readers import TEXT
+from ..source import Source
 from ..tables import Column as Name
 from ..tables import Triples, choose_columns, frame_triples, is_frame, triples
 from ..text import stream_text
@@ -75,7 +76,7 @@ def _sides(shape: tuple[int, int] | None) -> tuple[Side, Side]:
     return Numbered(int(shape[0]), "row"), Numbered(int(shape[1]), "column")
 
 
-def _rows(data: Observations) -> Iterator[Batch]:
+def _rows(data: Source) -> Iterator[Batch]:
     """Give out what is in memory already."""
     for first in range(0, data.stored, _BATCH):
         yield Batch(*data.entries(np.arange(first, min(first + _BATCH, data.stored))))

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.labels import Csr
-from ...data.observations import Observations
 from ...data.partition import Strips
-from ...data.shards import Shards, Share
+from ...data.shards import Shards
+from ...data.source import Share, Source
 from ...errors import ModelError, SamplingError
 from ...models import Tweedie
 from ...system.limits import cores_of_quota
@@ -96,7 +96,7 @@ class DistributedEngine(Engine):
 
     def grid(
         self,
-        data: Observations,
+        data: Source,
         rows: Strips,
         cols: Strips,
         shift: float,
@@ -141,7 +141,7 @@ class DistributedEngine(Engine):
             [request for of, part in zip(factors, parts, strict=True) for request in of.leave(part)]
         )
 
-    def own_share(self, data: Observations) -> Observations:
+    def own_share(self, data: Source) -> Source:
         """Return shards of which each rank reads its own strips only; anything else as it is."""
         if not isinstance(data, Shards):
             return data
@@ -159,7 +159,7 @@ class DistributedEngine(Engine):
     def _exchange(self, parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
         return ranks.exchange(self.communicator, parts)
 
-    def _own_entries(self, shards: Shards, cols: Strips | None) -> Observations:
+    def _own_entries(self, shards: Shards, cols: Strips | None) -> Source:
         """Read the row strips of this rank; if it keeps columns, send their entries to whom they belong."""
         own = range(*self._own(shards.blocks, self.rank))
         mine = shards.load(own)

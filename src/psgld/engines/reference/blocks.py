@@ -7,8 +7,8 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...data.observations import Observations
 from ...data.partition import IntArray, Strips
+from ...data.source import Source
 from .philox import uniform_words
 
 _TILE = 32
@@ -29,7 +29,7 @@ class ReferenceGrid:
 
     hopping = False
 
-    def __init__(self, data: Observations, rows: Strips, cols: Strips, shift: float) -> None:
+    def __init__(self, data: Source, rows: Strips, cols: Strips, shift: float) -> None:
         self.shape, self.zeros, self.sides = data.shape, data.absent == "zero", (rows, cols)
         self.blocks = rows.number
         self.swapped = data.shape[1] > data.shape[0]

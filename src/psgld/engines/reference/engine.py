@@ -7,9 +7,9 @@ from typing import Any, final
 
 import numpy as np
 
-from ...data.observations import Observations
 from ...data.partition import Strips
 from ...data.shards import Shards
+from ...data.source import Source
 from ...errors import ModelError
 from ...models import Tweedie
 from ..base import Engine
@@ -48,7 +48,7 @@ class Reference(Engine):
 
     def grid(
         self,
-        data: Observations,
+        data: Source,
         rows: Strips,
         cols: Strips,
         shift: float,

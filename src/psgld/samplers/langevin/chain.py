@@ -8,9 +8,10 @@ can be read off it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from ...dynamics.schedule import Hopping
 from ...engines import Engine, Factors, Stretch
 from ...errors import SamplingError
 from ...models import Hyper
-from ..base import Chain, Marks, State
+from ..base import Chain, Marks, Room, State
 from .guard import MOST_DIVERGENCES, Guard
 from .shared import Shared
 from .start import start_factors
@@ -49,12 +50,9 @@ class LangevinSetup(Shared):
         return LangevinChain(self, key, probes, engine or self.engine)
 
 
-class _Passed(NamedTuple):
-    """Marks that were passed, and what is recorded of each."""
-
-    iterations: range
-    lp: list[float]
-    steps: list[float]
+def _behind(marks: range, room: Room, n: int) -> tuple[range, Room]:
+    """Return the marks behind the first n, and the room for their draws."""
+    return marks[n:], (room[0][n:], room[1][n:])
 
 
 @final
@@ -97,41 +95,38 @@ class LangevinChain(Chain):
             self._have_run(stretch)
             self._upkeep_if_due()
 
-    def pass_marks(self, recorder: Marks, marks: range, keep: bool) -> int:
-        """Run to the last of these iterations, and record each in passing; or, where it has to stop, to the first.
+    def run(self, marks: range, room: Room | None = None) -> Iterator[Marks]:
+        """Run to the last of these iterations, and yield the marks on the way; or stop at the first, and end there.
 
         Where something is wrong at a mark, the chain goes back to it and settles there, as if it had stopped.
-        Return how many of them were recorded.
         """
-        given = len(marks)
         while marks:
+            if room is None or not self.passes:
+                yield from super().run(marks)
+                return
             upkeep = self._upkeeps.next
-            end = min(marks[-1], upkeep)
             inside = marks[: max(0, -(-(upkeep - marks[0]) // marks.step))]  # before the upkeep
-            room = recorder.room(len(inside), keep) if self._can_pass() else None
-            if room is None:
-                self.advance(marks[0] - self.iteration)
-                recorder.record(keep)
-                return given - len(marks) + 1
-            passed = self._run_past(inside, end, room)
-            recorder.record_passed(keep, *passed)
-            marks = marks[len(passed.lp) :]
+            passed = self._run_past(inside, min(marks[-1], upkeep), room)
+            if passed.lp:
+                yield passed
+            marks, room = _behind(marks, room, len(passed.lp))
             self._upkeep_if_due()
             if marks and self.iteration == marks[0]:  # it stopped there, or is just after an upkeep
-                recorder.record(keep)
-                marks = marks[1:]
-        return given
+                yield self.rest()
+                marks, room = _behind(marks, room, 1)
 
-    def _can_pass(self) -> bool:
-        """Return whether the sums over the factors tell all that has to be known at a mark."""
+    @property
+    def passes(self) -> bool:
+        """Whether the sums over the factors tell all that has to be known at a mark."""
         swells = self._guard.may_swell(self.divergences)
         return self.factors.passes_marks and not self._log_prior.others and not swells
 
-    def _run_past(self, marks: range, end: int, room: tuple[NDArray[Any], NDArray[Any]]) -> _Passed:
+    def _run_past(self, marks: range, end: int, room: Room) -> Marks:
         """Run to the end, past the marks; or go back to the first that is unsound. Return those before it."""
         start, stretch = self.iteration, self._stretch(end)
         after = np.arange(marks.start - start, marks.stop - start, marks.step)
-        sums, kernels = self.factors.advance_marking(stretch, after, self.probes.entries, room)
+        W, H = (x[: len(marks)] for x in room)
+        sums, kernels = self.factors.advance_marking(stretch, after, self.probes.entries, (W, H))
         steps: list[float] = stretch.steps[after - 1].tolist()
         sound = self._guard.is_sound(sums)
         n = len(marks) if sound.all() else int(sound.argmin())
@@ -140,7 +135,7 @@ class LangevinChain(Chain):
         else:
             self.iteration, self._last_step, self._sums = marks[n], steps[n], sums[n]
         lp = self._log_posterior_from(sums[:n], kernels[:n])
-        return _Passed(marks[:n], lp.tolist(), steps[:n])
+        return Marks(marks[:n], lp.tolist(), steps[:n], len(self.divergences), False)
 
     def _stretch(self, end: int) -> Stretch:
         """Return the iterations from here to the end, no upkeep among them, for the engine to run."""

@@ -10,6 +10,7 @@ from ...dynamics.schedule import Hopping, Schedule
 from ...dynamics.step_size import StepSize
 from ...dynamics.subsample import Subsample
 from ...engines import Grid
+from ...system import cost
 from ..base import Setup
 
 
@@ -40,16 +41,15 @@ class Shared(Setup):
     @property
     def seconds_an_iteration(self) -> float:
         """A rough time of an iteration on one core."""
-        entry = 1.3e-10 if self.data.is_sparse else 6e-11
+        rates = cost.SPARSE if self.data.is_sparse else cost.DENSE
         read = self.grid.blocks if self.subsample is None else self.data.size / self.subsample.size
-        entries = self.data.stored / read
-        return self.model.components * (entries * entry + sum(self.data.shape) * 9e-10)
+        return rates.seconds(self.model.components, self.data.stored / read, sum(self.data.shape))
 
     @property
     def seconds_a_cycle(self) -> float:
         """About the time of a cycle, the same on every machine."""
-        rows, cols = self.grid.shape
-        return self.model.components * (self.data.stored * 1e-10 + self.cycle * (rows + cols) * 1e-9)
+        moved = self.cycle * sum(self.grid.shape)
+        return cost.UPKEEP.seconds(self.model.components, self.data.stored, moved)
 
     @property
     def stay(self) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from ...models import Hyper
+from ...system import cost
 from .shared import Shared
 
 EARLY_CYCLES = 30
@@ -53,8 +54,9 @@ class Upkeeps:
 
     def dispersion_is_due(self, iteration: int, entries: int) -> bool:
         """Return whether φ moves at this one: not at each, where that takes longer than what lies between them."""
-        an_entry = 2e-7 if self._setup.model.likelihood.closed else 4e-6  # seconds
-        between = max(3e-4, self._setup.seconds_a_cycle)
+        closed = self._setup.model.likelihood.closed
+        an_entry = cost.DISPERSION_CLOSED if closed else cost.DISPERSION_SERIES
+        between = max(cost.UPKEEP_SECONDS, self._setup.seconds_a_cycle)
         every = int(np.clip(entries * an_entry / between, 1, 10))
         return iteration <= EARLY_CYCLES * self._setup.cycle or self.done % every == 0
 
@@ -74,7 +76,8 @@ class Upkeeps:
         due = self._setup.metric.due
         early = EARLY_CYCLES - cycle  # there is an upkeep at its end, when momentum sets in
         if self._learns or due(self.done + 1):
-            return 1 if early > 0 else int(np.clip(3e-4 / self._setup.seconds_a_cycle, 1, _MOST_CYCLES))
+            cycles = int(np.clip(cost.UPKEEP_SECONDS / self._setup.seconds_a_cycle, 1, _MOST_CYCLES))
+            return 1 if early > 0 else cycles
         idle = max(_IDLE_CYCLES, min(cycle // _IDLE_SHARE, _IDLE_ITERATIONS // self._setup.cycle))
         cycles, most = 1, min(cycle, idle, early if early > 0 else idle)
         while cycles < most and not due(self.done + cycles):
