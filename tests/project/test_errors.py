@@ -223,7 +223,7 @@ def posterior():
         ),
         (
             lambda p: p.update(V, model=POISSON),
-            r"update goes on with the posterior and its model, got model=…",
+            r"update continues the posterior and its model, got model=…",
         ),
         (lambda p: p.save(3), r"the path must be a str or a pathlib\.Path, got 3"),
         (lambda p: psgld.load(None), r"the path must be a str or a pathlib\.Path, got None"),

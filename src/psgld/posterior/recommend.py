@@ -194,7 +194,7 @@ class Thompson(Policy):
 @final
 @dataclass(frozen=True)
 class Probability(Policy):
-    """P(μ > threshold), the fraction of draws; ties are ordered by E[μ]. The noise of an observation is not included."""
+    """P(μ > threshold), the fraction of draws; ties are ordered by E[μ]. Observation noise is not included."""
 
     threshold: float = 0.0
     name: ClassVar[str] = "probability"
