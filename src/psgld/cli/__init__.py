@@ -50,7 +50,7 @@ def make_parser() -> Parser:
 
 
 def _guarded(args: Namespace) -> int:
-    """Run the command; what the user can mend becomes one line."""
+    """Run the command; report errors that the user can fix in one line."""
     try:
         code: int = args.run(args)
         sys.stdout.flush()

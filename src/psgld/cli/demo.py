@@ -87,7 +87,7 @@ def _predictions(data: Synthetic, posterior: Posterior) -> None:
 
 
 def _write(data: Synthetic, posterior: Posterior, out: Path) -> None:
-    """Write the data, the posterior and the picture."""
+    """Write the data, the posterior and the plot."""
     import numpy as np
 
     rows, cols, values = data.V.entries(np.arange(data.V.stored))
@@ -100,9 +100,9 @@ def _write(data: Synthetic, posterior: Posterior, out: Path) -> None:
         from ..posterior.plots import overview
 
         overview(posterior, data.test).savefig(out / "demo.png", dpi=120)
-        print("   and a picture of it all (demo.png). Look at it!")
+        print("   and a plot of the results (demo.png).")
     except ImportError:
-        print("   (no picture: matplotlib is not installed; pip install matplotlib).")
+        print("   (no plot: matplotlib is not installed; pip install matplotlib).")
 
 
 def _write_csv(path: Path, rows: Any, cols: Any, values: Any) -> None:

@@ -270,7 +270,7 @@ def _report(args: Namespace, posterior: Posterior, seconds: float) -> None:
 
 
 def record(posterior: Posterior) -> dict[str, Any]:
-    """Return the outcome of a run, fit for JSON."""
+    """Return the outcome of a run, serialisable as JSON."""
     lp = posterior.sample_stats["lp"]
     return {
         "shape": list(posterior.shape),

@@ -23,7 +23,7 @@ def number(text: str) -> int:
     except ValueError:
         value = float("nan")
     if not 1 <= value < 1e18 or value != int(value):
-        raise ArgumentTypeError(f"must be a whole number from 1, such as 120 or 1e9, got {text!r}")
+        raise ArgumentTypeError(f"must be an integer >= 1, such as 120 or 1e9, got {text!r}")
     return int(value)
 
 

@@ -110,7 +110,7 @@ def diagnose(posterior: Any) -> Diagnostics:
         raise SamplingError(f"R-hat and ESS need arviz-stats: {INSTALL}") from None
     lp = posterior.sample_stats["lp"]
     if lp.shape[1] < _LEAST_DRAWS:
-        raise SamplingError(f"R-hat and ESS need {_LEAST_DRAWS} draws a chain or more, got {lp.shape[1]}")
+        raise SamplingError(f"R-hat and ESS need {_LEAST_DRAWS} draws per chain or more, got {lp.shape[1]}")
     names, table = ["lp"], [np.asarray(lp, np.float64)]
     if "folded_in" in posterior.settings:  # lp is that of the run before
         names, table = [], []
