@@ -108,7 +108,7 @@ _ESTIMATORS = ("BayesianMF", "BayesianNMF")
 
 
 def __getattr__(name: str) -> Any:
-    """Import pictures and estimators when they are asked for: these need scikit-learn, which nothing else does."""
+    """Import plots and estimators on first use: the estimators need scikit-learn, which nothing else does."""
     if name == "plots":
         return import_module(".posterior.plots", __name__)
     if name not in _ESTIMATORS:

@@ -29,14 +29,14 @@ _TOP = 0.5
 @final
 @dataclass(frozen=True, eq=False)
 class Synthetic:
-    """Data and the truth that made it: v_ij ~ p(· | μ_ij, φ), μ = W H.
+    """Synthetic data and its true parameters: v_ij ~ p(· | μ_ij, φ), μ = W H.
 
     Attributes
     ----------
-    V : the observations, what a sampler may see.
-    W, H : the factors, (I, K) and (K, J). Of ratings, the last two components are the biases:
+    V : the observations.
+    W, H : the true factors, (I, K) and (K, J). For ratings, the last two components are the biases:
         W = [W₀, a, 1] and H = [H₀; 1; c].
-    likelihood : the likelihood, with the dispersion that was used.
+    likelihood : the likelihood, with its dispersion.
     test : entries held out of V as (rows, cols, values), or None.
     """
 
@@ -67,10 +67,10 @@ def synthetic(
     rows, cols, rank
         I, J and K.
     likelihood
-        A likelihood or its name. A dispersion that it leaves open is set so that the noise is half as large
-        as a typical mean.
+        A likelihood or its name. If it does not fix the dispersion, the standard deviation of the noise is
+        half of a typical mean.
     observed
-        The share of the cells that is observed, at random; below 1 the data is sparse.
+        The fraction of cells that are observed, chosen at random; if it is below 1 the data is sparse.
     seed
         An int, a `SeedSequence` or a `Generator`.
 
@@ -106,19 +106,18 @@ def ratings(
     test: float = 0.1,
     seed: Seed = 0,
 ) -> Synthetic:
-    """Make ratings of 1 to 5 stars, with biases, a few busy users, a few popular items, and a long tail.
+    """Generate ratings of 1 to 5 stars, with biases, a few active users, a few popular items, and a long tail.
 
-    Users and items are called "user-1", "item-1" and so on. The mean μ is that of a rating before it is
-    rounded and kept within 1 to 5.
+    Labels are "user-1", "item-1" and so on. μ is the mean of a rating before it is rounded and clipped to 1 to 5.
 
     Parameters
     ----------
     users, items, entries
-        The sizes; at most half of the cells can be filled.
+        Numbers of users, items and ratings; at most half of the cells can be filled.
     rank
-        The number of components behind the ratings, biases not counted.
+        The true number of components, biases not counted.
     test
-        The share of the entries that is held out.
+        The fraction of the entries that are held out.
     seed
         An int, a `SeedSequence` or a `Generator`.
 

@@ -19,7 +19,7 @@ class ModelError(PsgldError, ValueError):
 
 
 class SamplingError(PsgldError, RuntimeError):
-    """Sampling could not start or could not go on."""
+    """Sampling could not start or could not continue."""
 
 
 class PsgldWarning(UserWarning):

@@ -39,14 +39,15 @@ def optimize(
     seed: Seed = 0,
     progress: ProgressOption = None,
 ) -> Estimate:
-    """Climb to a mode of the posterior p(W, H | V), by distributed stochastic gradient ascent.
+    """Find a mode of the posterior p(W, H | V) by distributed stochastic gradient ascent.
 
         W, H ← argmax log p(V | W, H) + log p(W) + log p(H)
 
-    It starts with large steps, and halves them each time that a check finds too little gain. Hyperparameters that
-    the model leaves open stay at their start values, which suit the scale of the data: a joint mode of factors and
-    rates would have its components collapsed to zero. Give numbers to the priors, as in `Normal(precision=2.0)`, to
-    choose how much they hold. The problem has many modes; another `seed` may find another.
+    The step size starts large, and is halved whenever the objective improves by less than the tolerance.
+    Hyperparameters that the model would learn are fixed at their initial values, which suit the scale of the data: at
+    a joint mode of factors and rates, components would collapse to zero. Fixed rates or precisions, as in
+    `Normal(precision=2.0)`, set the strength of the regularisation. The objective has many modes; another `seed` may
+    find another.
 
     Parameters
     ----------
@@ -54,21 +55,21 @@ def optimize(
         An array (NaN = unobserved), a `scipy.sparse` matrix, a DataFrame of (row, column, value), a path, or
         `Observations`.
     model
-        A `FactorModel`; or leave it out, give `rank`, and the likelihood is guessed from the data (and said).
+        A `FactorModel`. If it is None, give `rank`; the likelihood is then chosen from the values, with a warning.
     sampler
         `DSGD(…)`: blocks, metric, step size, schedule.
     priors
-        Whether to climb the posterior; without, the likelihood alone.
+        Whether to maximise the posterior (MAP). If False, the likelihood alone.
     engine
         `Threads(n)`; all cores by default.
     max_passes
-        Passes over the data after which it stops in any case.
+        Maximum number of passes over the data.
     tolerance
-        A gain of less than this a pass, in nats an observed entry, is too little.
+        Smallest improvement per pass that counts, in nats per observed entry.
     seed
         An int, a `SeedSequence` or a `Generator`. The same seed gives the same estimate on any number of threads.
     progress
-        True, False, None (a bar on a terminal) or a function of `Progress`.
+        True, False, None (a progress bar on a terminal only) or a function that is called with a `Progress`.
 
     Examples
     --------

@@ -68,45 +68,44 @@ def sample(
         An array (NaN = unobserved), a `scipy.sparse` matrix, a DataFrame of (row, column, value), a path, or
         `Observations`.
     model
-        A `FactorModel`; or leave it out, give `rank`, and the likelihood is guessed from the data (and said).
+        A `FactorModel`. If it is None, give `rank`; the likelihood is then chosen from the values, with a warning.
     sampler
-        `PSGLD(…)` by default, or another of `psgld.samplers.SAMPLERS`, or its name.
+        `PSGLD(…)` by default, or another member of `psgld.samplers.SAMPLERS`, or its name.
     engine
-        `Threads(n)`, all cores by default; or `MPI(n)`, n threads on each rank that `mpiexec` started. All ranks
-        call with the same arguments, and rank 0 returns the draws of W and H. `Reference()` is the update in NumPy.
+        `Threads(n)`, all cores by default; or `MPI(n)`, n threads on each rank of an MPI job. All ranks make the same
+        call, and rank 0 returns the draws of W and H. `Reference()` runs the update in NumPy.
     draws
-        Kept draws per chain.
+        Number of draws per chain.
     tune
-        Iterations of burn-in before the first draw; by default 200 passes over the data (more where they are small), or
-        as the sampler says.
+        Iterations of burn-in before the first draw. The default is set by the sampler: for PSGLD 200 passes over the
+        data, more for small data.
     thin
-        Iterations from one draw to the next; by default 2 passes over the data (more where they are small), or as
-        the sampler says.
+        Iterations per draw. The default is set by the sampler: for PSGLD 2 passes over the data, more for small data.
     chains
-        Independent chains, run side by side or one after the other, whichever fills the cores.
+        Number of independent chains. They run concurrently or one after the other, whichever uses more cores.
     seed
         An int, a `SeedSequence` or a `Generator`. The same seed gives the same draws on any number of threads and
         ranks.
     progress
-        True, False, None (a bar on a terminal) or a function of `Progress`.
+        True, False, None (a progress bar on a terminal only) or a function that is called with a `Progress`.
     track
-        Pairs (rows, cols), in labels if the data have them, whose mean and sd are followed while sampling
-        (`posterior.tracked`).
+        Pairs (rows, cols), as labels if the data has them. The mean and sd of μ at these cells are computed while
+        sampling (`posterior.tracked`).
     keep
-        Whether to keep the draws of W and H; without them only `track` and the traces are left.
+        Whether to keep the draws of W and H. If False, only `track` and the traces are returned.
     store
-        A folder `….zarr` that the run is written to while it goes on, besides being returned; needs
-        `psgld[store]`. It can be read at every moment, by `psgld.load` and by xarray.
+        A folder `….zarr` that the run is written to while sampling, in addition to being returned; needs
+        `psgld[store]`. `psgld.load` and xarray can read it at any time.
     resume
-        Go on with the store where it was left, bit for bit as if never stopped, also with more `draws` than
-        before; start anew if there is no such store. Data, model and settings must be the same.
+        Resume the run of the store, bit for bit as if it had not stopped, also with more `draws` than before. Start
+        a new run if the store does not exist. Data, model and settings must be the same.
     checkpoint_every
-        Seconds between two writes to the store.
+        Seconds between two checkpoints.
     store_dtype
-        "float16" halves the store; the draws that are returned are rounded alike.
+        "float16" halves the store; the returned draws are rounded in the same way.
     start
-        A posterior of the same model whose last draws the chains start at; rows and columns are matched by label,
-        new ones are folded in. (`Posterior.update` does this with a short `tune`.)
+        Warm start: a posterior of the same model, from whose last draws the chains start. Rows and columns are
+        matched by label, new ones are folded in. (`Posterior.update` does this with a short burn-in.)
 
     Examples
     --------
@@ -174,13 +173,13 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
         posterior.settings["mpi_rank"] = engine.rank
     elif posterior.divergences:
         warn(
-            f"chains ran away {posterior.divergences} time(s), were set back and went on with half the step size; "
-            "the summary tells whether they agree; if not, give a smaller step size and a longer burn-in"
+            f"chains diverged {posterior.divergences} time(s), were reset and continued with half the step size; "
+            "the summary says whether they have converged; if not, use a smaller step size and a longer burn-in"
         )
     if work.saver is not None and work.saver.failure is not None:
         posterior.settings["unsaved"] = f"cannot write {work.saver.path}: {work.saver.failure}"
         warn(
-            f"{posterior.settings['unsaved']}; it holds the draws up to its last checkpoint, if any; the draws "
+            f"{posterior.settings['unsaved']}; it has the draws up to its last checkpoint, if any; the draws "
             "returned here are complete: save() them elsewhere"
         )
     return posterior

@@ -98,7 +98,7 @@ RUNS = [  # ranks, strips, cases: m = 1, 2, 4 strips a rank, and ranks that do n
 
 
 @needs_mpi
-@pytest.mark.filterwarnings("ignore:chains ran away:psgld.PsgldWarning")
+@pytest.mark.filterwarnings("ignore:chains diverged:psgld.PsgldWarning")
 @pytest.mark.parametrize(("ranks", "blocks", "cases", "threads"), RUNS)
 def test_same_bits_as_threads(ranks, blocks, cases, threads, tmp_path):
     mpiexec(ranks, "compare", tmp_path, f"cases={cases}", f"blocks={blocks}", f"threads={threads}")

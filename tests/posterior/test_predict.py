@@ -251,7 +251,7 @@ def test_exceeding_is_the_share_of_new_observations(member):
     np.testing.assert_allclose(p.exceeds(4.0), (p.new_draws() > 4.0).mean(0), atol=0.17)
     each = p.exceeds(np.linspace(0.1, 20, 10))
     assert each[0] > 0.8 and each[-1] < 0.2
-    with pytest.raises(psgld.DataError, match="one a pair"):
+    with pytest.raises(psgld.DataError, match="one per pair"):
         p.exceeds([1.0, 2.0])
     for above in (p.exceeds, p.mean_exceeds):
         with pytest.raises(psgld.DataError, match="got NaN"):

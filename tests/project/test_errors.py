@@ -161,7 +161,7 @@ def test_predict():
         post.predict([0, 1], [0, 1, 2])
     with pytest.raises(psgld.DataError, match="level must be between 0 and 1"):
         post.predict([0], [0]).interval(90)
-    with pytest.raises(psgld.DataError, match="one value a pair"):
+    with pytest.raises(psgld.DataError, match="one value per pair"):
         post.predict([0], [0]).log_density([1.0, 2.0])
     with pytest.raises(psgld.SamplingError, match="no draws of W and H were kept"):
         short(V, keep=False).predict([0], [0])
@@ -223,7 +223,7 @@ def posterior():
         ),
         (
             lambda p: p.update(V, model=POISSON),
-            r"update goes on with the posterior and its model, got model=…",
+            r"update continues the posterior and its model, got model=…",
         ),
         (lambda p: p.save(3), r"the path must be a str or a pathlib\.Path, got 3"),
         (lambda p: psgld.load(None), r"the path must be a str or a pathlib\.Path, got None"),

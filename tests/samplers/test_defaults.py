@@ -243,7 +243,7 @@ def test_values_over_ten_powers_of_ten():
     assert post.divergences == 0 and post.draws.phi.mean() == pytest.approx(1.0, rel=0.15)
 
 
-@pytest.mark.filterwarnings("ignore:chains ran away:psgld.PsgldWarning")
+@pytest.mark.filterwarnings("ignore:chains diverged:psgld.PsgldWarning")
 def test_a_chain_that_ran_away_once_is_given_time_to_come_back():
     """Its step is halved no more often than it must be: too small a step would not reach the posterior in time."""
     rng = np.random.default_rng(1)

@@ -160,7 +160,7 @@ def test_beyond_half_precision(tmp_path, scale, message):
         )  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:chains ran away:psgld.PsgldWarning")
+@pytest.mark.filterwarnings("ignore:chains diverged:psgld.PsgldWarning")
 def test_after_a_divergence(tmp_path, short_slices, prompt):
     V = np.random.default_rng(2).poisson(6.0, (60, 50)).astype(float)
 

@@ -505,7 +505,7 @@ def test_command_line_when_the_disk_fails(counts, tmp_path, capsys, monkeypatch)
     monkeypatch.setattr("psgld.storage.npz.write_arrays", fail)
     assert main(command) == 2
     error = capsys.readouterr().err
-    assert "the draws are lost, those since its last checkpoint; mend that, then --resume" in error
+    assert "the draws are lost, those since its last checkpoint; repair that, then --resume" in error
 
 
 def test_command_line_when_the_store_is_deleted(counts, tmp_path, capsys, monkeypatch):

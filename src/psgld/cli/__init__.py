@@ -1,6 +1,6 @@
-"""The command line: `psgld demo | fit | predict | recommend | evaluate | summary | export | …`. One file a command.
+"""The command line: `psgld demo | fit | predict | recommend | evaluate | summary | export | …`. One file per command.
 
-Exit codes: 0 done, 2 something was wrong with the input (one line on stderr), 130 interrupted.
+Exit codes: 0 success, 2 invalid input (one line on stderr), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def make_parser() -> Parser:
     """Return the parser of all commands."""
     parser = Parser(
         prog="psgld",
-        description="Bayesian matrix factorisation: draws of W and H in V ≈ W H, and what they predict.",
+        description="Bayesian matrix factorisation: posterior draws of W and H in V ≈ W H, and predictions.",
         epilog="Example, to start with:\n  psgld demo",
     )
     parser.add_argument("-v", "--version", action="version", version=f"psgld {__version__}")
@@ -50,7 +50,7 @@ def make_parser() -> Parser:
 
 
 def _guarded(args: Namespace) -> int:
-    """Run the command; what the user can mend becomes one line."""
+    """Run the command; report errors that the user can fix in one line."""
     try:
         code: int = args.run(args)
         sys.stdout.flush()
@@ -69,7 +69,7 @@ def _guarded(args: Namespace) -> int:
     except KeyboardInterrupt as stop:
         said = ["interrupted", str(stop)]
         if args.command == "fit":  # also by a second Ctrl-C, which does not wait for the first to save
-            said.append("--resume goes on" if args.output.suffix == ".zarr" else "nothing was saved")
+            said.append("--resume resumes the run" if args.output.suffix == ".zarr" else "nothing was saved")
         say("; ".join(filter(None, said)))
         return INTERRUPTED
     return FAILED

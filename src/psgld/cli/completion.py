@@ -35,8 +35,8 @@ def add(commands: Any) -> None:
     """Add the command."""
     parser: Parser = commands.add_parser(
         "completion",
-        help="print a script for the shell to complete options",
-        description="Print a script that lets the shell complete commands, options and their choices.",
+        help="print a shell completion script",
+        description="Print a script for completion of commands, options and their values in the shell.",
         epilog='Example:\n  eval "$(psgld completion bash)"    # in ~/.bashrc\n'
         '  eval "$(psgld completion zsh)"     # in ~/.zshrc\n'
         "  psgld completion fish | source     # in ~/.config/fish/config.fish",

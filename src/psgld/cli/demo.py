@@ -24,16 +24,16 @@ def add(commands: Any) -> None:
     """Add the command."""
     parser: Parser = commands.add_parser(
         "demo",
-        help="make ratings, sample, predict, draw a picture: the whole tour in seconds",
-        description="Make ratings of 1 to 5 stars, hold some out, sample the posterior, predict those, draw\n"
-        "a picture. Everything is written to one directory, for you to go on from.",
+        help="generate ratings, sample, predict, plot: a complete example in seconds",
+        description="Generate ratings of 1 to 5 stars, hold some out, sample the posterior, predict the held-out\n"
+        "ratings, plot. All files are written to one directory.",
         epilog="Example:\n  psgld demo -o psgld-demo",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("psgld-demo"), metavar="DIR", help="(%(default)s)"
+        "-o", "--output", type=Path, default=Path("psgld-demo"), metavar="DIR", help="directory (%(default)s)"
     )
-    parser.add_argument("--small", action="store_true", help="less data, in a second or two")
-    parser.add_argument("--seed", type=integer(0), default=0, help="(%(default)s)")
+    parser.add_argument("--small", action="store_true", help="less data, takes a second or two")
+    parser.add_argument("--seed", type=integer(0), default=0, help="random seed (%(default)s)")
     parser.set_defaults(run=run)
 
 
@@ -61,7 +61,7 @@ def run(args: Namespace) -> int:
     posterior = sample(data.V, FactorModel(_RANK, "gaussian", bias=True), seed=args.seed)
     print(f"   done in {time.perf_counter() - start:.1f} s.")
     if posterior.interrupted:
-        print("   Interrupted: going on with the draws made so far.")
+        print("   Interrupted: continuing with the draws made so far.")
     _predictions(data, posterior)
     _write(data, posterior, out)
     print(_next(out))
@@ -87,7 +87,7 @@ def _predictions(data: Synthetic, posterior: Posterior) -> None:
 
 
 def _write(data: Synthetic, posterior: Posterior, out: Path) -> None:
-    """Write the data, the posterior and the picture."""
+    """Write the data, the posterior and the plot."""
     import numpy as np
 
     rows, cols, values = data.V.entries(np.arange(data.V.stored))
@@ -100,9 +100,9 @@ def _write(data: Synthetic, posterior: Posterior, out: Path) -> None:
         from ..posterior.plots import overview
 
         overview(posterior, data.test).savefig(out / "demo.png", dpi=120)
-        print("   and a picture of it all (demo.png). Look at it!")
+        print("   and a plot of the results (demo.png).")
     except ImportError:
-        print("   (no picture: matplotlib is not installed; pip install matplotlib).")
+        print("   (no plot: matplotlib is not installed; pip install matplotlib).")
 
 
 def _write_csv(path: Path, rows: Any, cols: Any, values: Any) -> None:

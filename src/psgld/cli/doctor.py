@@ -24,9 +24,9 @@ def add(commands: Any) -> None:
         type=number,
         default=50,
         metavar="K",
-        help="with --mpi: components of the model that is timed (50)",
+        help="with --mpi: number of components of the timed model (50)",
     )
-    parser.add_argument("--threads", type=number, default=1, help="with --mpi: threads of a rank (1)")
+    parser.add_argument("--threads", type=number, default=1, help="with --mpi: threads per rank (1)")
     add_json(parser)
     parser.set_defaults(run=run)
 

@@ -40,7 +40,7 @@ def run(args: Namespace) -> int:
     values = values[keep]
     if posterior.seen is not None and posterior.seen.absent == "zero":
         say(
-            f"note: the run took what is absent as zeros; scored are the {len(values):,} entries of {args.test.name}"
+            f"note: absent entries of the run are zeros; scored: the {len(values):,} entries of {args.test.name}"
         )
     posterior.model.check_values(values)
     s = score(posterior.predict(rows[keep], cols[keep]), values, args.level, float(values.mean()))
@@ -50,6 +50,6 @@ def run(args: Namespace) -> int:
     print(f"entries        {s.entries:,}")
     print(f"RMSE           {s.rmse:.4g}   (baseline, always {s.baseline:.4g}: {s.baseline_rmse:.4g})")
     print(f"MAE            {s.mae:.4g}   (baseline: {s.baseline_mae:.4g})")
-    print(f"log density    {s.log_density:.4g}   (mean log predictive density of an entry)")
+    print(f"log density    {s.log_density:.4g}   (mean log predictive density per entry)")
     print(f"coverage       {s.coverage:.1%}   of the entries lie in their {s.level:.0%} intervals")
     return 0

@@ -15,9 +15,9 @@ def add(commands: Any) -> None:
     """Add the command."""
     parser: Parser = commands.add_parser(
         "export",
-        help="write a posterior for other programs: netCDF, CSV, Parquet",
+        help="export a posterior to netCDF, CSV or Parquet",
         description="FILE.nc holds all draws and traces, for ArviZ. FILE.csv and FILE.parquet hold one long table:\n"
-        "factors (mean and sd of W and H, chain by chain), draws (of W and H), stats (lp, step size, φ,\n"
+        "factors (mean and sd of W and H, per chain), draws (of W and H), stats (lp, step size, φ,\n"
         "offset along the chains) or cells (mean and sd of μ at every cell of the matrix).",
         epilog="Example:\n  psgld export run.npz -o factors.csv\n  psgld export run.npz -o cells.parquet --what cells\n"
         "  psgld export run.zarr -o run.nc",
@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="where to write: FILE.nc, FILE.csv or FILE.parquet",
+        help="output file: FILE.nc, FILE.csv or FILE.parquet",
     )
     parser.add_argument("--what", choices=_TABLES, help="the table (factors)")
     add_json(parser)

@@ -43,11 +43,11 @@ def add(commands: Any) -> None:
     parser: Parser = commands.add_parser(
         "fit",
         help="sample the posterior of a factor model and save it",
-        description="Sample the posterior of V ≈ W H. FILE is delimited text (row, column, value; header or\n"
-        "not), Parquet, Matrix Market, .npy (dense, NaN = unobserved), .npz (scipy.sparse), or a directory\n"
+        description="Sample the posterior of V ≈ W H. FILE is delimited text (row, column, value; header\n"
+        "optional), Parquet, Matrix Market, .npy (dense, NaN = unobserved), .npz (scipy.sparse), or a directory\n"
         "that `psgld shard` wrote.\n"
         "Ctrl-C or SIGTERM stops early and saves the draws made so far. A RUN.zarr is written while sampling,\n"
-        "and --resume goes on with it, whatever stopped it.",
+        "and --resume resumes the run, whatever stopped it.",
         epilog="Example:\n  psgld fit ratings.csv -o run.npz --rank 32\n"
         "  psgld fit ratings.csv -o run.zarr --rank 32 --resume\n"
         "  psgld fit counts.mtx -o run.npz --rank 20 --likelihood poisson --absent zero",
@@ -74,58 +74,63 @@ def _add_model(parser: Parser) -> None:
         "--likelihood",
         choices=("auto", *LIKELIHOODS),
         default="auto",
-        help="auto: guessed from the values, and said",
+        help="auto (default): chosen from the values, and printed",
     )
     group.add_argument(
         "--bias",
         action=BooleanOptionalAction,
         default=None,
-        help="row and column biases (default: if gaussian)",
+        help="row and column biases (default: only for gaussian)",
     )
-    group.add_argument("--absent", choices=ABSENT, help="meaning of what a sparse file does not list")
+    group.add_argument("--absent", choices=ABSENT, help="meaning of entries that a sparse file does not list")
     group.add_argument(
-        "--duplicates", choices=DUPLICATES, default="error", help="a pair that comes several times"
+        "--duplicates",
+        choices=DUPLICATES,
+        default="error",
+        help="treatment of repeated pairs (%(default)s)",
     )
 
 
 def _add_sampling(parser: Parser) -> None:
-    group = parser.add_argument_group("sampling (the defaults suit the data)")
-    group.add_argument("--draws", type=integer(1), default=200, help="draws to keep, a chain (%(default)s)")
+    group = parser.add_argument_group("sampling (defaults depend on the data)")
+    group.add_argument("--draws", type=integer(1), default=200, help="draws per chain (%(default)s)")
     group.add_argument("--tune", type=integer(0), help="iterations of burn-in")
-    group.add_argument("--thin", type=integer(1), help="iterations between draws")
-    group.add_argument("--chains", type=integer(1), default=2, help="(%(default)s)")
-    group.add_argument("--seed", type=integer(0), default=0, help="(%(default)s)")
-    group.add_argument("--threads", type=integer(1), help="(all cores), of each rank")
+    group.add_argument("--thin", type=integer(1), help="iterations per draw")
+    group.add_argument("--chains", type=integer(1), default=2, help="independent chains (%(default)s)")
+    group.add_argument("--seed", type=integer(0), default=0, help="random seed (%(default)s)")
+    group.add_argument("--threads", type=integer(1), help="threads per rank (all cores)")
     group.add_argument(
         "--engine", choices=("auto", "threads", "mpi"), default="auto", help="auto: mpi if started by mpiexec"
     )
-    group.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="(%(default)s)")
+    group.add_argument(
+        "--dtype", choices=("float32", "float64"), default="float32", help="precision (%(default)s)"
+    )
     group.add_argument("--sampler", choices=tuple(SAMPLERS), default="psgld", help="(%(default)s)")
-    group = parser.add_argument_group("settings that some samplers have")
-    group.add_argument("--blocks", type=integer(1), help="strips that rows and columns are cut into")
-    group.add_argument("--step-size", type=above_zero)
+    group = parser.add_argument_group("settings of some samplers")
+    group.add_argument("--blocks", type=integer(1), help="number of row strips and of column strips, B")
+    group.add_argument("--step-size", type=above_zero, help="a constant step size ε")
     group.add_argument("--metric", choices=tuple(METRICS))
     group.add_argument(
-        "--size", type=number, help="entries drawn an iteration, or a fraction of them below 1"
+        "--size", type=number, help="sgld, dsgld: entries per iteration; below 1, a fraction of them"
     )
-    group.add_argument("--workers", type=integer(1), help="shards of the data")
-    group.add_argument("--exchange", type=integer(1), help="iterations between two hops to another shard")
+    group.add_argument("--workers", type=integer(1), help="dsgld: number of workers, one shard each")
+    group.add_argument("--exchange", type=integer(1), help="dsgld: iterations between two exchanges")
 
 
 def _add_store(parser: Parser) -> None:
     group = parser.add_argument_group("store (RUN.zarr)")
     group.add_argument(
-        "--resume", action="store_true", help="go on with RUN.zarr, also with more --draws; or start it"
+        "--resume", action="store_true", help="resume RUN.zarr, also with more --draws; or start it"
     )
     group.add_argument(
         "--checkpoint-every",
         type=seconds,
         default=30.0,
         metavar="S",
-        help="seconds between writes (%(default)g)",
+        help="seconds between checkpoints (%(default)g)",
     )
     group.add_argument(
-        "--store-dtype", choices=STORE_DTYPES, help="numbers of W and H; float16 halves the store"
+        "--store-dtype", choices=STORE_DTYPES, help="precision of W and H in the store; float16 halves it"
     )
 
 
@@ -191,7 +196,9 @@ def _rescue(output: Path, posterior: Posterior) -> str:
         return f"{why}; all draws of the run are in {file}"
     except DataError as error:
         left = (
-            "those since its last checkpoint; mend that, then --resume" if output.is_dir() else "all of them"
+            "those since its last checkpoint; repair that, then --resume"
+            if output.is_dir()
+            else "all of them"
         )
         return f"{why}; {error}; the draws are lost, {left}"
 
@@ -252,7 +259,7 @@ def _model(args: Namespace, data: Source) -> FactorModel:
 def _report(args: Namespace, posterior: Posterior, seconds: float) -> None:
     draws = posterior.draws.phi.shape[1]
     if posterior.interrupted:
-        more = "; --resume goes on" if args.output.suffix == ".zarr" else ""
+        more = "; --resume resumes the run" if args.output.suffix == ".zarr" else ""
         say(f"interrupted: {posterior.chains} chain(s) × {draws} draws so far saved to {args.output}{more}")
     elif not args.quiet:
         say(f"saved to {args.output} ({size_of(args.output)}) after {seconds:.1f} s")
@@ -263,7 +270,7 @@ def _report(args: Namespace, posterior: Posterior, seconds: float) -> None:
 
 
 def record(posterior: Posterior) -> dict[str, Any]:
-    """Return the outcome of a run, fit for JSON."""
+    """Return the outcome of a run, serialisable as JSON."""
     lp = posterior.sample_stats["lp"]
     return {
         "shape": list(posterior.shape),

@@ -41,7 +41,7 @@ def path_or_url(text: str) -> Path | str:
 
 
 def number(text: str) -> float:
-    """Read a whole number, or a fraction."""
+    """Read an integer or a float."""
     return int(text) if text.isdecimal() else float(text)
 
 
@@ -101,7 +101,7 @@ def add_columns(parser: Parser, *roles: str) -> None:
 def add_skip_unknown(parser: Parser) -> None:
     """Add --skip-unknown."""
     parser.add_argument(
-        "--skip-unknown", action="store_true", help="leave out rows and columns that were not in the data"
+        "--skip-unknown", action="store_true", help="skip pairs whose row or column was not in the data"
     )
 
 

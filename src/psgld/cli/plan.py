@@ -17,13 +17,13 @@ _MEASURED = ("latency", "bandwidth", "entry", "coefficient", "efficiency")
 
 
 def number(text: str) -> int:
-    """Read a whole number; 1e9 is one."""
+    """Read an integer; 1e9 is one."""
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
     if not 1 <= value < 1e18 or value != int(value):
-        raise ArgumentTypeError(f"must be a whole number from 1, such as 120 or 1e9, got {text!r}")
+        raise ArgumentTypeError(f"must be an integer >= 1, such as 120 or 1e9, got {text!r}")
     return int(value)
 
 
@@ -31,9 +31,9 @@ def add(commands: Any) -> None:
     """Add the command."""
     parser: Parser = commands.add_parser(
         "plan",
-        help="memory and time of a run before it is run",
-        description="Predict memory a rank, bytes sent and time of an iteration and of a pass over the data. Speed is\n"
-        "measured on this machine unless given. Without --blocks or --ranks the fastest are looked for.",
+        help="predict memory and time of a run",
+        description="Predict memory per rank, bytes sent, and time per iteration and per pass over the data. Speed is\n"
+        "measured on this machine unless given. Without --blocks or --ranks, the fastest are chosen.",
         epilog="Example:\n  psgld plan --rows 1e9 --cols 1e7 --entries 1e11 --rank 50 --ranks 1000 --cores 32",
     )
     group = parser.add_argument_group("the problem")
@@ -42,24 +42,24 @@ def add(commands: Any) -> None:
     group.add_argument("--rank", type=number, required=True, metavar="K")
     group.add_argument("--metric", choices=tuple(METRICS), default="non-negative", help="(%(default)s)")
     group.add_argument(
-        "--passes", type=number, default=600, help="over the data, for the whole run (%(default)s)"
+        "--passes", type=number, default=600, help="passes over the data of the run (%(default)s)"
     )
     group = parser.add_argument_group("the machines")
-    group.add_argument("--blocks", type=number, metavar="B", help="strips; a multiple of the ranks")
+    group.add_argument("--blocks", type=number, metavar="B", help="strips per side; a multiple of the ranks")
     group.add_argument(
-        "--ranks", type=number, metavar="R", help="processes (without --blocks: at most so many)"
+        "--ranks", type=number, metavar="R", help="processes (without --blocks: an upper bound)"
     )
-    group.add_argument("--cores", type=number, default=1, help="of a rank (%(default)s)")
-    group.add_argument("--memory", type=float, metavar="GB", help="that a rank may use")
+    group.add_argument("--cores", type=number, default=1, help="cores per rank (%(default)s)")
+    group.add_argument("--memory", type=float, metavar="GB", help="memory available per rank")
     group.add_argument(
-        "--network", type=Path, metavar="JSON", help="what psgld doctor --mpi --json found: network and speed"
+        "--network", type=Path, metavar="JSON", help="output of psgld doctor --mpi --json: network and speed"
     )
-    group.add_argument("--bandwidth", type=float, metavar="GBIT", help="a second (10)")
-    group.add_argument("--latency", type=float, metavar="US", help="microseconds (30)")
+    group.add_argument("--bandwidth", type=float, metavar="GBIT", help="bandwidth in Gb/s (10)")
+    group.add_argument("--latency", type=float, metavar="US", help="latency in microseconds (30)")
     group.add_argument("--sharing", type=float, default=1.0, help="messages that share a link (%(default)s)")
-    group.add_argument("--entry", type=float, metavar="NS", help="nanoseconds an entry, one core (measured)")
+    group.add_argument("--entry", type=float, metavar="NS", help="nanoseconds per entry, one core (measured)")
     group.add_argument(
-        "--coefficient", type=float, metavar="NS", help="nanoseconds a coefficient, one core (measured)"
+        "--coefficient", type=float, metavar="NS", help="nanoseconds per coefficient, one core (measured)"
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -134,16 +134,16 @@ def _text(record: dict[str, Any]) -> str:
         ("problem", f"{size['rows']:,} × {size['cols']:,}, {size['entries']:,} entries, K = {size['rank']}"),
         (
             "speed",
-            f"{machine['entry'] * stride * 1e9:.3g} ns an entry, {machine['coefficient'] * 1e9:.3g} ns a "
+            f"{machine['entry'] * stride * 1e9:.3g} ns per entry, {machine['coefficient'] * 1e9:.3g} ns per "
             "coefficient, on one core",
         ),
         ("B, R", f"{record['blocks']:,} strips on {record['ranks']:,} ranks of {machine['cores']} core(s)"),
         (
             "memory",
-            f"{in_bytes(record['memory_bytes'])} a rank: blocks {in_bytes(record['data_bytes'])}, "
+            f"{in_bytes(record['memory_bytes'])} per rank: blocks {in_bytes(record['data_bytes'])}, "
             f"factors {in_bytes(record['factor_bytes'])}",
         ),
-        ("sent", f"{in_bytes(record['sent_bytes'])} a rank and iteration"),
+        ("sent", f"{in_bytes(record['sent_bytes'])} per rank and iteration"),
         (
             "iteration",
             f"{_time(record['iteration_seconds'])}: computing {_time(record['compute_seconds'])}, "

@@ -16,15 +16,15 @@ def add(commands: Any) -> None:
     parser: Parser = commands.add_parser(
         "predict",
         help="predict cells of the matrix, with intervals",
-        description="Predict the cells listed in PAIRS (text or Parquet of two columns, row and column; text\n"
-        "with a header or not; other columns are ignored). Prints CSV: row, column, mean and sd of the\n"
-        "mean μ, and low and high, between which a new observation falls with probability --level.",
+        description="Predict the cells listed in PAIRS (text or Parquet with columns row and column; the header\n"
+        "of text is optional; other columns are ignored). Prints CSV: row, column, mean and sd of μ, and\n"
+        "low and high, between which a new observation lies with probability --level.",
         epilog="Example:\n  psgld predict run.npz pairs.csv -o predictions.csv --level 0.9",
     )
     parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")
     parser.add_argument("pairs", type=Path, metavar="PAIRS")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="where to write (stdout)")
+    form.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="output file (stdout)")
     add_json(form)
     add_level(parser)
     add_skip_unknown(parser)

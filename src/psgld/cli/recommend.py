@@ -15,31 +15,34 @@ def add(commands: Any) -> None:
     """Add the command."""
     parser: Parser = commands.add_parser(
         "recommend",
-        help="the best columns of some rows, with uncertainty",
+        help="rank the best columns of rows, with uncertainty",
         description="Rank the columns that a row has no entry for. Prints CSV: row, rank, column, the score of\n"
         "the policy, and mean and sd of μ there. Policies: mean; ucb (mean + WIDTH sd); thompson (one\n"
-        "draw a row); probability (that μ is above THRESHOLD).",
+        "draw per row); probability (that μ is above THRESHOLD).",
         epilog="Example:\n  psgld recommend run.npz user-1 user-2 -n 5 --policy ucb",
     )
     parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")
     parser.add_argument("rows", nargs="*", metavar="ROW", help="labels of rows (all)")
-    parser.add_argument("-n", type=integer(1), default=10, help="how many a row (%(default)s)")
+    parser.add_argument("-n", type=integer(1), default=10, help="recommendations per row (%(default)s)")
     parser.add_argument(
-        "--policy", choices=("mean", "ucb", "thompson", "probability"), default="mean", help="(%(default)s)"
+        "--policy",
+        choices=("mean", "ucb", "thompson", "probability"),
+        default="mean",
+        help="score (%(default)s)",
     )
-    parser.add_argument("--width", type=float, help="of ucb, in sd (1)")
-    parser.add_argument("--threshold", type=float, help="of probability")
+    parser.add_argument("--width", type=float, help="ucb: number of standard deviations (1)")
+    parser.add_argument("--threshold", type=float, help="probability: the value that μ exceeds")
     seen = parser.add_mutually_exclusive_group()
     seen.add_argument(
         "--seen",
         type=Path,
         metavar="FILE",
-        help="entries to leave out (those of the data)",
+        help="entries to exclude (those of the data)",
     )
-    seen.add_argument("--all", action="store_true", help="rank the columns that were seen, too")
-    parser.add_argument("--seed", type=integer(0), default=0, help="of thompson (%(default)s)")
+    seen.add_argument("--all", action="store_true", help="exclude nothing")
+    parser.add_argument("--seed", type=integer(0), default=0, help="thompson: random seed (%(default)s)")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="where to write (stdout)")
+    form.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="output file (stdout)")
     add_json(form)
     add_columns(parser, "row", "col", "value")
     parser.set_defaults(run=run)

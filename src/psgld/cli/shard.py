@@ -19,8 +19,8 @@ def add(commands: Any) -> None:
     """Add the command."""
     parser: Parser = commands.add_parser(
         "shard",
-        help="cut a file of any size into strips on disk",
-        description="Cut FILE (delimited text, Parquet or Matrix Market, larger than the memory if need be) into B\n"
+        help="partition a file of any size into row strips on disk",
+        description="Partition FILE (delimited text, Parquet or Matrix Market; it may be larger than memory) into B\n"
         "row strips, in one pass. `psgld fit DIRECTORY` then samples from disk.",
         epilog="Example:\n  psgld shard ratings.parquet -B 120 -o shards\n  psgld fit shards -o run.npz --rank 50",
     )
@@ -33,13 +33,14 @@ def add(commands: Any) -> None:
         metavar="DIRECTORY",
         help="a new directory, or a URL that Zarr can open",
     )
-    parser.add_argument("--absent", choices=ABSENT, help="meaning of what the file does not list")
+    parser.add_argument("--absent", choices=ABSENT, help="meaning of entries that the file does not list")
     parser.add_argument(
-        "--duplicates", choices=DUPLICATES, default="error", help="a pair that comes several times"
+        "--duplicates",
+        choices=DUPLICATES,
+        default="error",
+        help="treatment of repeated pairs (%(default)s)",
     )
-    parser.add_argument(
-        "--seed", type=integer(0), default=0, help="of the shuffle of rows and columns (%(default)s)"
-    )
+    parser.add_argument("--seed", type=integer(0), default=0, help="random seed of the shuffle (%(default)s)")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing")
     add_json(parser)
     add_columns(parser, "row", "col", "value")

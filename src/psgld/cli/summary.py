@@ -13,8 +13,8 @@ def add(commands: Any) -> None:
     """Add the command."""
     parser: Parser = commands.add_parser(
         "summary",
-        help="say what a saved posterior holds",
-        description="Say what was sampled, how, and how it went.",
+        help="summarise a saved posterior",
+        description="Print the model, the settings, estimates and convergence of a run.",
         epilog="Example:\n  psgld summary run.npz",
     )
     parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")

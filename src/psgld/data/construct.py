@@ -1,4 +1,4 @@
-"""From what people have to `Observations`: arrays, sparse matrices, tables, files, chunks, shards."""
+"""Constructors of `Observations`: from arrays, sparse matrices, tables, files, chunks, shards."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Constructors:
 
     @classmethod
     def from_dense(cls, X: Any, row_labels: Any = None, col_labels: Any = None) -> Self:
-        """Take a 2-D array in which NaN (or the mask of a masked array) marks what was not observed.
+        """Convert a 2-D array in which NaN (or the mask of a masked array) marks unobserved entries.
 
-        The labels are the names of the rows and columns, in their order.
+        `row_labels` and `col_labels` are the labels of the rows and columns, in their order.
         """
         array = real(missing_as_nan(X), ndim=2)
         infinite = np.isinf(array)
@@ -63,7 +63,7 @@ class Constructors:
 
     @classmethod
     def from_sparse(cls, X: Any, absent: str | None = None, duplicates: str = "error") -> Self:
-        """Take a scipy.sparse matrix or array of any format; zeros that it stores are observed zeros."""
+        """Convert a scipy.sparse matrix or array of any format; explicit zeros are observed zeros."""
         if not hasattr(X, "tocoo"):
             raise DataError(f"X must be a scipy.sparse matrix or array, got {type(X).__name__}")
         return cls.from_coo(*sparse_entries(X), absent, duplicates)
@@ -80,15 +80,15 @@ class Constructors:
         row_labels: Any = None,
         col_labels: Any = None,
     ) -> Self:
-        """Take entries by index: ``V[rows[n], cols[n]] = values[n]``.
+        """Convert entries given by index: ``V[rows[n], cols[n]] = values[n]``.
 
         Parameters
         ----------
         rows, cols, values : arrays of the same length; indices start at 0.
-        shape : (I, J); without it the labels, else the largest indices tell.
-        absent : "unobserved" (the default) or "zero", the meaning of what is not given.
+        shape : (I, J); by default from the labels, else from the largest indices.
+        absent : "unobserved" (the default) or "zero", the meaning of entries that are not given.
         duplicates : "error", "sum", "mean" or "last", for several entries of the same pair.
-        row_labels, col_labels : the names of the rows and columns, in the order of the indices.
+        row_labels, col_labels : the labels of the rows and columns, in the order of the indices.
         """
         _check_absent(absent)
         rows, cols = indices(rows, "row"), indices(cols, "column")
@@ -114,10 +114,10 @@ class Constructors:
         absent: str | None = None,
         duplicates: str = "error",
     ) -> Self:
-        """Take three columns of a pandas or polars DataFrame or a pyarrow Table.
+        """Convert three columns of a pandas or polars DataFrame or a pyarrow Table.
 
         Columns are chosen by name or position; by default those called row, col (or column) and value, else
-        the first ones. Row and column labels may be integers, strings or categories, and are given back.
+        the first ones. Row and column labels may be integers, strings or categories.
         """
         return cls.from_chunks([df], row, col, value, absent, duplicates)
 
@@ -146,7 +146,7 @@ class Constructors:
         absent: str | None = None,
         duplicates: str = "error",
     ) -> Self:
-        """Collect chunks, each a tuple (row labels, column labels, values) or a data frame."""
+        """Concatenate chunks, each a tuple (row labels, column labels, values) or a data frame."""
         parts = [_chunk(chunk, row, col, value) for chunk in chunks]
         if not parts:
             raise DataError("empty: there are no chunks")

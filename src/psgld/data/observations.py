@@ -30,17 +30,17 @@ class Observations(Constructors, Source):
     """The observed entries of an I × J matrix, in memory.
 
     Made by `from_dense`, `from_sparse`, `from_coo`, `from_frame`, `from_file`, `from_chunks`, or by
-    `observations` from any of those. Exactly one of `dense` and `csr` is there.
+    `observations` from any of those. Exactly one of `dense` and `csr` is not None.
 
     Attributes
     ----------
     shape : (I, J).
-    dense : 2-D array of float32 or float64, NaN where nothing was observed; None for sparse data.
+    dense : 2-D array of float32 or float64, NaN = unobserved; None for sparse data.
     csr : compressed rows (`indptr`, `indices`, `values`); None for dense data.
     stored : number of stored entries (for dense data, of those that are not NaN).
-    absent : what an entry that is not stored means, "unobserved" or "zero"; dense data: "unobserved".
-    absent_chosen : whether the caller said so; True for dense data, which leaves nothing to choose.
-    row_labels, col_labels : int64 or str arrays, or None where the indices are the labels.
+    absent : meaning of an entry that is not stored, "unobserved" or "zero"; dense data: "unobserved".
+    absent_chosen : whether the caller chose it; True for dense data.
+    row_labels, col_labels : int64 or str arrays, or None if the indices are the labels.
 
     Examples
     --------
@@ -122,8 +122,8 @@ class Observations(Constructors, Source):
     def fingerprint(self, exact: bool = False) -> str:
         """Return a SHA-256 of the data in hexadecimal.
 
-        It depends on the shape, on `absent`, on the entries and on the labels; not on the order in which the entries
-        were given, nor on how they are kept. Values count to float32 precision, with `exact` to all their digits.
+        It depends on the shape, `absent`, the entries and the labels, but not on the order of the entries or on how
+        they are stored. Values are rounded to float32, unless `exact`.
         """
         digest = hashlib.sha256(json.dumps([self.shape, self.absent]).encode())
         with np.errstate(over="ignore"):
@@ -167,11 +167,11 @@ class Observations(Constructors, Source):
         return replace(filled, row_labels=self.row_labels, col_labels=self.col_labels, before_filling=self)
 
     def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, LabelledEntries]:
-        """Hold out a random fraction of the stored entries: the rest, and (rows, cols, values) held out.
+        """Hold out a random fraction of the stored entries; return the rest and the held-out (rows, cols, values).
 
-        Rows and columns are given as `Posterior.predict` takes them: in labels if the data have any.
-        Shape and labels stay. When absent entries are zeros, those held out read as zeros in the rest: the
-        usual protocol for implicit feedback.
+        Held-out rows and columns are labels if the data has any, as `Posterior.predict` takes them. Shape and labels
+        stay the same. If absent entries are zeros, held-out entries count as zeros in the training data: the usual
+        protocol for implicit feedback.
         """
         if not is_number(fraction) or not 0 < fraction < 1 or self.stored < 2:
             raise DataError(
@@ -233,7 +233,7 @@ class Observations(Constructors, Source):
 
 
 def observations(V: Any, absent: str | None = None, duplicates: str = "error") -> Source:
-    """Make `Observations` of anything that holds a matrix; of shards, `Shards`.
+    """Convert a matrix in any supported form to `Observations`; shards to `Shards`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Which part is visited at iteration t = 1, 2, …, and by how much its gradient is scaled.
 
 The scale is s = 1 / P(an entry is in the part), so that the average of s × (gradient of the part) over the
-schedule is the full gradient, exactly, also where parts differ in size.
+schedule is the full gradient, exactly, also if parts differ in size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Schedule(Recorded, ABC):
 @final
 @dataclass(frozen=True)
 class Cyclic(Schedule):
-    """Parts 0, 1, …, B - 1 round and round, each once a cycle: s = B. The ring of the paper."""
+    """Parts 0, 1, …, B - 1, repeated, each once per cycle: s = B. The ring of the paper."""
 
     def parts(self, t: int, n: int, sizes: NDArray[np.int64], key: int) -> tuple[Parts, Scales]:
         """Return the parts and scales of iterations t … t + n - 1."""
@@ -75,9 +75,9 @@ class Proportional(Schedule):
 @final
 @dataclass(frozen=True)
 class Hopping(Schedule):
-    """One part for `stay` iterations, then the next one round the ring, from a start of the chain's own: s = B.
+    """One part for `stay` iterations, then the next one of the ring, from a random start per chain: s = B.
 
-    The parts are the shards of B workers, and a chain hops from one worker to the next (`DSGLD`).
+    The parts are the shards of B workers, and a chain moves from one worker to the next (`DSGLD`).
     """
 
     stay: int

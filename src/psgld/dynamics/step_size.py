@@ -35,7 +35,7 @@ class Constant(Recorded):
 @final
 @dataclass(frozen=True)
 class Power(Recorded):
-    """ε_t = (a / t)^b with b in (0.5, 1]: the paper's, Σε = ∞ and Σε² < ∞."""
+    """ε_t = (a / t)^b with b in (0.5, 1], as in the paper: Σε = ∞ and Σε² < ∞."""
 
     a: float
     b: float = 0.51
@@ -55,7 +55,7 @@ class Power(Recorded):
 class Decay(Recorded):
     """From `first` down to `last`, geometrically over `over` iterations, then constant.
 
-    Large steps find the posterior, small ones sample it without bias.
+    Large steps reach the posterior quickly, small steps sample it with less bias.
     """
 
     first: float
@@ -76,7 +76,7 @@ class Decay(Recorded):
 @final
 @dataclass(frozen=True)
 class Cyclical(Recorded):
-    """ε_t = ε/2 (cos(π (t mod L)/L) + 1): from ε to nearly 0, again and again, to visit several modes."""
+    """ε_t = ε/2 (cos(π (t mod L)/L) + 1): decays from ε to nearly 0 with period L, to visit several modes."""
 
     epsilon: float
     length: int

@@ -1,4 +1,4 @@
-"""Have the chains converged? R-hat and effective sample sizes, of quantities that the symmetries leave alone.
+"""Convergence diagnostics: R-hat and effective sample sizes of quantities without symmetries.
 
 W and H can be permuted, turned and rescaled without changing the fit, so their own R-hat means nothing. Looked at are
 `lp` and μ at a fixed set of cells. The numbers are those of arviz-stats (Vehtari et al. 2021).
@@ -44,7 +44,7 @@ class Diagnostics:
 
     @property
     def verdict(self) -> str:
-        """One plain sentence."""
+        """The verdict, in one sentence."""
         worst, bulk, tail = (
             self._worst(self.rhat, np.argmax),
             self._worst(self.ess_bulk, np.argmin),
@@ -68,7 +68,7 @@ class Diagnostics:
         return self.verdict.startswith(("converged", "nearly converged"))
 
     def record(self) -> dict[str, Any]:
-        """Return the verdict and the numbers it rests on, fit for JSON."""
+        """Return the verdict and the numbers behind it, serialisable as JSON."""
         worst = {
             "rhat": self._worst(self.rhat, np.argmax),
             "ess_bulk": self._worst(self.ess_bulk, np.argmin),
@@ -89,7 +89,7 @@ class Diagnostics:
 
 
 def watched(posterior: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the cells at which μ is looked at: always the same for a matrix of the same shape."""
+    """Return the cells at which μ is monitored: the same for every matrix of the same shape."""
     rng = np.random.default_rng(0)
     rows, cols = posterior.shape
     return rng.integers(rows, size=_CELLS), rng.integers(cols, size=_CELLS)
@@ -110,7 +110,7 @@ def diagnose(posterior: Any) -> Diagnostics:
         raise SamplingError(f"R-hat and ESS need arviz-stats: {INSTALL}") from None
     lp = posterior.sample_stats["lp"]
     if lp.shape[1] < _LEAST_DRAWS:
-        raise SamplingError(f"R-hat and ESS need {_LEAST_DRAWS} draws a chain or more, got {lp.shape[1]}")
+        raise SamplingError(f"R-hat and ESS need {_LEAST_DRAWS} draws per chain or more, got {lp.shape[1]}")
     names, table = ["lp"], [np.asarray(lp, np.float64)]
     if "folded_in" in posterior.settings:  # lp is that of the run before
         names, table = [], []
@@ -136,7 +136,7 @@ def diagnose(posterior: Any) -> Diagnostics:
 
 
 def to_arviz(posterior: Any) -> Any:
-    """Return an `xarray.DataTree` with the groups posterior and sample_stats, as ArviZ has them."""
+    """Return an `xarray.DataTree` for ArviZ, with the groups posterior and sample_stats."""
     try:
         from arviz_base import from_dict
     except ImportError:

@@ -16,18 +16,18 @@ from ..models import FactorModel
 @final
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """One W and one H: a mode of the posterior, or of the likelihood. It does not know how sure it is.
+    """One W and one H: a mode of the posterior or of the likelihood, without uncertainty.
 
     Attributes
     ----------
     W, H : the factors, (I, K) and (K, J).
     row_bias, col_bias : the biases, or None.
-    offset, phi : global offset and dispersion; where a Gaussian's was to be learnt, the mean squared residual.
-    row_rate, col_rate : rates or precisions of the priors of the components, as they were kept.
-    model : the model that was fitted.
-    lp : the log posterior (without priors, the log likelihood and a constant) after each of the checks.
-    passes : passes over the data after which `lp` was taken, as long as `lp`.
-    converged : whether it stopped because nothing more was gained.
+    offset, phi : global offset and dispersion; a learnt Gaussian φ is the mean squared residual.
+    row_rate, col_rate : fixed rates or precisions of the priors of the components.
+    model : the fitted model.
+    lp : log posterior (without priors, log likelihood up to a constant) at each check.
+    passes : number of passes over the data at each check.
+    converged : whether it stopped because the objective no longer improved.
     interrupted : whether Ctrl-C stopped it.
     row_labels, col_labels : the labels of the data, or None.
     """
@@ -56,8 +56,8 @@ class Estimate:
     def predict(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.float64]:
         """Return μ_ij = Σ_k w_ik h_kj, and the biases, at the pairs (rows[q], cols[q]).
 
-        Rows and columns are given in the labels of the data if they had any, else as indices; a single row or column is
-        paired with all of the other.
+        Give rows and columns as labels if the data has labels, else as indices. A single row is paired with all
+        `cols`, a single column with all `rows`.
         """
         i = find_labels(self.row_labels, rows, self.shape[0], "row")
         j = find_labels(self.col_labels, cols, self.shape[1], "column")

@@ -33,9 +33,9 @@ _SIDES = {"W": 0, "H": 1, "row_bias": 0, "col_bias": 1}
 
 
 def export(posterior: Posterior, path: Path, what: str | None = None) -> dict[str, Any]:
-    """Write a posterior to a file, all or nothing, and return what was written, fit for JSON.
+    """Write a posterior to a file, all or nothing, and return what was written, serialisable as JSON.
 
-    The suffix decides: `.nc` takes the draws and the traces whole, `.csv` and `.parquet` take one of `TABLES`.
+    The suffix decides: `.nc` takes all draws and traces, `.csv` and `.parquet` take one of `TABLES`.
     """
     if path.suffix not in SUFFIXES:
         raise DataError(f"{path}: unknown kind of file {path.suffix!r}; allowed are {', '.join(SUFFIXES)}")

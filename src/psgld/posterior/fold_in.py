@@ -1,4 +1,4 @@
-"""Fold in: rows (or columns) that were not in the data, given their entries, without sampling all again.
+"""Fold-in: sample rows (or columns) that were not in the data, given their entries and the draws of the other factor.
 
     w_s ~ p(w | v, H_s, φ_s, rates_s)    for each kept draw s of the other factor
 

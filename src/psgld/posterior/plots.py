@@ -1,4 +1,4 @@
-"""Pictures of a posterior. matplotlib is imported when one is drawn; no global state of pyplot is touched."""
+"""Plots of a posterior. matplotlib is imported on first use; no global state of pyplot is changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INK, _PALE, _ALERT = "#1f4e79", "#9dbcd9", "#c0392b"
 
 
 def overview(posterior: Posterior, test: Test | None = None) -> Figure:
-    """Draw how sampling went and what it says about new observations, in four panels.
+    """Plot traces, calibration, uncertainty and predictions, in four panels.
 
     The trace of the log posterior; whether intervals hold as much of the held-out data as they promise
     (without held-out data: how sure the means are); examples of predictions; the sizes of the components.

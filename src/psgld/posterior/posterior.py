@@ -33,14 +33,14 @@ class Posterior(Result):
 
     Attributes
     ----------
-    draws : the kept draws, dims (chain, draw, …).
-    model : the model that was sampled.
+    draws : the draws, dims (chain, draw, …).
+    model : the sampled model.
     sample_stats : `lp` (log posterior), `step_size`, `diverging`, `iteration`, each (chain, draw).
-    warmup : the same along the burn-in, (chain, mark).
-    settings : how it was sampled, fit for JSON.
+    warmup : the same during the burn-in, (chain, mark).
+    settings : how it was sampled, serialisable as JSON.
     row_labels, col_labels : the labels of the data, or None.
-    tracked : mean and sd at the pairs given as `track`, or None.
-    seen : which entries the data had, as indices; None if it had all of them.
+    tracked : mean and sd of μ at the pairs given as `track`, or None.
+    seen : indices of the observed entries of the data; None if all were observed.
     """
 
     @property
@@ -55,7 +55,7 @@ class Posterior(Result):
 
     @property
     def divergences(self) -> int:
-        """How often a chain ran away, was set back, and had its step size halved; burn-in included."""
+        """Number of divergences, burn-in included: each resets a chain and halves its step size."""
         return int(self.settings["divergences"])
 
     @property
@@ -68,8 +68,8 @@ class Posterior(Result):
     ) -> Prediction:
         """Return the posterior of μ and of a new observation at the pairs (rows[q], cols[q]).
 
-        Rows and columns are given in the labels of the data if they had any, else as indices; a single row or
-        column is paired with all of the other. Without `cols`, all columns of each row, row after row; without
+        Give rows and columns as labels if the data has labels, else as indices. A single row is paired with all
+        `cols`, a single column with all `rows`. Without `cols`, all columns of each row, row after row; without
         `rows`, all rows.
 
         Examples
@@ -105,9 +105,9 @@ class Posterior(Result):
         return Prediction(self.draws, self.model.likelihood, i, j, seed, (self.row_labels, self.col_labels))
 
     def predict_chunks(self, pairs: int = 1_000_000, seed: int = 0) -> Iterator[Prediction]:
-        """Yield predictions of everything, some rows with all their columns at a time: about `pairs` pairs.
+        """Yield predictions of the whole matrix, some rows with all their columns at a time: about `pairs` pairs.
 
-        The numbers do not depend on how many.
+        The results do not depend on `pairs`.
         """
         if not is_integer(pairs) or pairs < 1:
             raise DataError(f"pairs must be an integer >= 1, got {pairs!r}")
@@ -119,11 +119,10 @@ class Posterior(Result):
             yield Prediction(self.draws, self.model.likelihood, *at, seed, labels)
 
     def log_predictive_density(self, test: Any) -> Floats:
-        """Return log E[p(v | μ, φ)] of each entry of `test`: a tuple (rows, cols, values), or data as `sample` takes.
+        """Return log E[p(v | μ, φ)] of each entry of `test`: a tuple (rows, cols, values), or any data of `sample`.
 
-        Where absent entries of the data are zeros, of all cells, row by row.
-
-        The higher its mean over entries that were held out, the better the model.
+        If absent entries of the data are zeros, of all cells, row by row. The higher the mean over held-out entries,
+        the better the model.
         """
         if is_frame(test):  # in which a pair may come several times
             rows, cols, values = frame_triples(test)
@@ -144,23 +143,22 @@ class Posterior(Result):
         filter: ArrayLike | Callable[[LabelArray], Any] | None = None,
         seed: int = 0,
     ) -> Recommendations:
-        """Return the n best columns of each row, with the uncertainty beside the score.
+        """Return the n best columns of each row, with score, mean and sd.
 
         Parameters
         ----------
         rows
-            Labels of rows (or indices, if the data had no labels); all by default.
+            Labels of rows (or indices, if the data has no labels); all by default.
         policy
             `Mean()`, `UCB(width)`, `Thompson()`, `Probability(threshold)`, or the names "mean", "ucb",
-            "thompson". All of them look at μ, not at the noise around it.
+            "thompson". All of them score μ, without the noise of a new observation.
         exclude_seen
-            Whether to leave out the entries that the data had; or other entries to leave out, in any form that
-            `sample` takes.
+            Whether to exclude the entries of the data; or other entries to exclude, in any form that `sample` takes.
         filter
-            The columns that may be recommended: their labels, one boolean a column, or a function from the labels
+            The columns that may be recommended: their labels, one boolean per column, or a function from the labels
             of all columns to booleans.
         seed
-            For "thompson": a row's draw is a function of the seed and the row.
+            For "thompson": the draw used for a row is a function of the seed and the row.
 
         Examples
         --------
@@ -174,11 +172,11 @@ class Posterior(Result):
         return recommend(self, rows, n, policy, exclude_seen, filter, seed)
 
     def similar_rows(self, label: Any, n: int = 10) -> Similar:
-        """Return the rows most similar to one: the cosine between rows of W H, within each draw, averaged."""
+        """Return the rows most similar to one: the mean over draws of the cosine between rows of W H."""
         return similar(self, label, n, "rows")
 
     def similar_cols(self, label: Any, n: int = 10) -> Similar:
-        """Return the columns most similar to one: the cosine between columns of W H, within each draw, averaged."""
+        """Return the columns most similar to one: the mean over draws of the cosine between columns of W H."""
         return similar(self, label, n, "cols")
 
     def fold_in(self, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Posterior:
@@ -187,40 +185,40 @@ class Posterior(Result):
         Parameters
         ----------
         V
-            The entries of the new rows, in any form that `sample` takes; columns are matched by label, or must be
-            as many as before. What absent entries mean is as it was, unless `V` says otherwise.
+            The entries of the new rows, in any form that `sample` takes. Columns are matched by label, or must be
+            as many as before. Absent entries have the same meaning as before, unless `V` says otherwise.
         side
-            "rows" or "cols": what is new.
+            "rows" or "cols": whether `V` has new rows or new columns.
         sweeps
-            Of slice sampling, for non-negative factors, from a start of the right size. (Gaussian rows with
-            real-valued factors are drawn exactly.)
+            Sweeps of slice sampling over the components, for non-negative factors. (Gaussian rows with real-valued
+            factors are drawn exactly.)
 
         Returns
         -------
         Posterior
-            Its rows (or columns) are the new ones only; `predict` and `recommend` work on it.
+            A posterior of the new rows (or columns) only; `predict` and `recommend` work on it.
         """
         return fold_in(self, V, side, seed, sweeps)  # type: ignore[no-any-return]
 
     def transform(self, V: Any, side: str = "rows") -> NDArray[Any]:
-        """Return one vector of K numbers for each new row (or column): the deterministic form of `fold_in`.
+        """Return a vector of K numbers per new row (or column): the deterministic form of `fold_in`.
 
         The factors of different chains, or of distant draws, cannot be averaged: their components may be permuted.
-        So one draw of the other factor is taken, the last of the chain whose `lp` is largest on average; given that
-        one, the posterior mean of a Gaussian row, or the mode of a non-negative one.
+        So `transform` conditions on one draw of the other factor: the last draw of the chain with the largest mean
+        `lp`. Given that draw, it returns the posterior mean of a Gaussian row, or the mode of a non-negative one.
         """
         return transform(self, V, side)
 
     def update(
         self, V: Any, draws: int | None = None, tune: int | None = None, seed: int = 1, **more: Any
     ) -> Posterior:
-        """Return a new posterior from data that has grown, going on from the last draw of each chain.
+        """Return a new posterior for data that has grown, with a warm start from the last draw of each chain.
 
-        `V` is the whole matrix, old entries and new; rows and columns are matched by label (without labels, new ones
-        come last), and new ones are folded in first. `tune` is short by default, 50 passes over the data;
-        `more` goes to `sample`; the sampler is the one that the posterior was sampled with, unless another is given.
-        (One with a step size of your own, or with `Assigned` strips, has to be given again.) The seed should not be
-        the one that the posterior was sampled with. Absent entries of sparse data mean what they meant before.
+        `V` is the complete matrix, old and new entries. Rows and columns are matched by label (without labels, new
+        ones come last); new ones are folded in first. `tune` is short by default, 50 passes over the data. `more` is
+        passed to `sample`. The sampler is that of this posterior, unless another is given. (A sampler with a
+        step-size function or with `Assigned` strips must be given again.) Use a seed other than that of this
+        posterior. Absent entries of sparse data have the same meaning as before.
         """
         return update(self, V, draws, tune, seed, more)  # type: ignore[no-any-return]
 
@@ -229,11 +227,11 @@ class Posterior(Result):
         return diagnose(self)
 
     def to_arviz(self) -> Any:
-        """Return an `xarray.DataTree` as ArviZ has it: groups posterior and sample_stats (needs arviz-base)."""
+        """Return an `xarray.DataTree` for ArviZ: groups posterior and sample_stats (needs arviz-base)."""
         return to_arviz(self)
 
     def summary(self) -> str:
-        """Return a readable account of the run."""
+        """Return model, settings, estimates and convergence of the run, as text."""
         return summary(self)
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -254,6 +252,7 @@ class Posterior(Result):
 def load(path: str | PathLike[str]) -> Posterior:
     """Read a posterior that `Posterior.save` or a run with `store=` wrote, into memory.
 
-    Of a run that goes on, or that was killed, it is the draws up to the last checkpoint, marked as interrupted.
+    For a run that is not complete, or was killed, it returns the draws up to the last checkpoint, marked as
+    interrupted.
     """
     return Posterior(**vars(read(path)))

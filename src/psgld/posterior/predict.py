@@ -1,8 +1,8 @@
 """Predictions: the posterior of μ_ij = Σ_k w_ik h_kj (+ biases), and of a new observation, at given pairs.
 
-The core goes through the pairs in blocks and through the draws one by one: pairs × draws are held only if the draws
-themselves are asked for. Every pair is on its own, and so is the randomness of its new observations, which hangs on
-(seed, row, column, draw): the same bits in any order, in one piece or in many, on any number of threads.
+The core processes pairs in blocks and draws one by one: an array of pairs × draws is allocated only for the draws
+themselves. Pairs are independent, and the randomness of a new observation is a function of (seed, row, column, draw):
+the same bits in any order, in one call or in many, on any number of threads.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def held(draws: Draws) -> Any:
 
 @final
 class Prediction:
-    """The posterior at n pairs, from S draws (all chains). Everything is computed when asked for.
+    """The posterior at n pairs, from S draws (all chains). Quantities are computed on demand.
 
     Attributes
     ----------
     rows, cols : indices of the pairs, shape (n,).
-    row_labels, col_labels : their labels, shape (n,); the indices where the data had no labels.
+    row_labels, col_labels : their labels, shape (n,); indices if the data has no labels.
     mean, sd : posterior mean and standard deviation of μ, shape (n,).
     draws : draws of μ, shape (S, n).
-    new_sd : standard deviation of a new observation (of μ and of the noise together).
+    new_sd : standard deviation of a new observation (uncertainty of μ and noise).
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Prediction:
         return named(self._labels[1], self.cols)
 
     def to_frame(self, level: float = 0.9) -> Any:
-        """Return a pandas DataFrame, one line a pair: row, column, mean, sd, low, high.
+        """Return a pandas DataFrame, one line per pair: row, column, mean, sd, low, high.
 
-        Between low and high a new observation falls with probability `level`.
+        A new observation lies between low and high with probability `level`.
         """
         low, high = self.interval(level)
         columns = {"row": self.row_labels, "column": self.col_labels, "mean": self.mean, "sd": self.sd}
@@ -143,7 +143,7 @@ class Prediction:
         return self._new_values(slice(None))
 
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
-        """Return (low, high) between which a new observation falls with the given probability."""
+        """Return (low, high) between which a new observation lies with the given probability."""
         low, high = self.quantiles(_ends(level))
         return low, high
 
@@ -170,7 +170,7 @@ class Prediction:
         return out
 
     def mean_exceeds(self, value: ArrayLike) -> Floats:
-        """Return P(μ > value) at each pair: the share of the draws in which it is."""
+        """Return P(μ > value) at each pair: the fraction of draws with μ > value."""
         out = np.empty(len(self))
         self._core.share_above(self._pool(len(self)), self.rows, self.cols, self._one_a_pair(value), out)
         return out
@@ -180,7 +180,7 @@ class Prediction:
         values = as_numbers(values, "values")
         if values.shape != self.rows.shape:
             raise DataError(
-                f"one value a pair is needed: {len(self)} pairs, got values of shape {values.shape}"
+                f"one value per pair is needed: {len(self)} pairs, got values of shape {values.shape}"
             )
         out = np.empty(len(self))
         for at, mu, phi in self._chunks():
@@ -258,7 +258,7 @@ class Prediction:
     def _one_a_pair(self, value: ArrayLike) -> Floats:
         array = as_numbers(value, "value")
         if array.shape not in ((), self.rows.shape):
-            raise DataError(f"one value, or one a pair ({len(self)}) is needed, got shape {array.shape}")
+            raise DataError(f"one value, or one per pair ({len(self)}) is needed, got shape {array.shape}")
         if np.isnan(array).any():
             raise DataError("value must be a number, got NaN: nothing is above it or below")
         return np.ascontiguousarray(np.broadcast_to(array, self.rows.shape))

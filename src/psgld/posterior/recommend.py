@@ -1,11 +1,11 @@
-"""Recommendations: the n best columns of each row by a policy, with the uncertainty beside the score.
+"""Recommendations: the n best columns of each row by a policy, with score, mean and sd.
 
-    mean: E[μ]      ucb: E[μ] + c sd(μ)      thompson: μ in one draw a row      probability: P(μ > t)
+    mean: E[μ]      ucb: E[μ] + c sd(μ)      thompson: μ in one draw per row      probability: P(μ > t)
 
-All columns are scored for a block of rows at a time, in the core: a matrix product for each draw, whose result is
-added up and never written down. Where the processor multiplies whole numbers faster than floats, `mean` and `ucb` are
-screened so first, with a bound on the error, and only the columns that can be among the best are scored in floats: the
-choice is the same. The chosen ones are then looked at again, in double precision.
+The core scores all columns for a block of rows at a time: one matrix product per draw, which is accumulated and not
+stored. If the processor multiplies integers faster than floats, `mean` and `ucb` first screen all columns with factors
+quantised to int16 and a bound on the error. Only the columns that can be among the best are scored in floats: the
+result is the same. The chosen columns are then rescored in double precision.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Mean(Policy):
 @final
 @dataclass(frozen=True)
 class UCB(Policy):
-    """Upper confidence bound, E[μ] + width · sd(μ): gives what is uncertain a chance; a negative width plays safe."""
+    """Upper confidence bound, E[μ] + width · sd(μ): explores uncertain columns; risk-averse if width is negative."""
 
     width: float = 1.0
     name: ClassVar[str] = "ucb"
@@ -153,7 +153,7 @@ class UCB(Policy):
 @final
 @dataclass(frozen=True)
 class Thompson(Policy):
-    """μ in one draw, chosen at random for each row: a column is on top as often as it is the best."""
+    """Thompson sampling: μ in one random draw per row. A column is ranked first as often as it is best in a draw."""
 
     name: ClassVar[str] = "thompson"
 
@@ -194,7 +194,7 @@ class Thompson(Policy):
 @final
 @dataclass(frozen=True)
 class Probability(Policy):
-    """P(μ > threshold), the share of draws; between equal ones the larger mean. (Of μ: noise has no part in it.)"""
+    """P(μ > threshold), the fraction of draws; ties are ordered by E[μ]. Observation noise is not included."""
 
     threshold: float = 0.0
     name: ClassVar[str] = "probability"
@@ -233,14 +233,14 @@ def as_policy(policy: Policy | str) -> Policy:
 @final
 @dataclass(frozen=True, eq=False)
 class Recommendations:
-    """The n best columns of each row, best first. A row with fewer candidates has NaN scores at its end.
+    """The n best columns of each row, best first. If a row has fewer candidates, its last scores are NaN.
 
     Attributes
     ----------
     rows : labels of the rows, shape (m,).
-    cols : labels of the columns, shape (m, n); where there was no candidate, "" or -1.
-    score : what the policy ranked by, shape (m, n).
-    mean, sd : posterior mean and standard deviation of μ there, shape (m, n).
+    cols : labels of the columns, shape (m, n); "" or -1 if there is no candidate.
+    score : score of the policy, shape (m, n).
+    mean, sd : posterior mean and standard deviation of μ, shape (m, n).
     """
 
     rows: LabelArray
@@ -263,7 +263,7 @@ class Recommendations:
         }
 
     def to_frame(self) -> Any:
-        """Return the same as a pandas DataFrame, one line a recommendation."""
+        """Return the same as a pandas DataFrame, one line per recommendation."""
         return frame(self.records())
 
     def __len__(self) -> int:
@@ -324,7 +324,7 @@ def _seen(p: Any, exclude: Any) -> Seen | None:
         if p.seen is None:
             raise DataError(
                 "which entries were seen is not known, or all were; give exclude_seen=False to rank all columns, "
-                "or exclude_seen=V with the entries to leave out"
+                "or exclude_seen=V with the entries to exclude"
             )
         return Seen(p.seen.indptr, p.seen.indices)
     data = aligned(exclude, p.shape, p.row_labels, p.col_labels)
@@ -343,7 +343,7 @@ def _allowed(p: Any, filter: Any) -> NDArray[np.bool_]:
     given = unmasked(list(filter) if isinstance(filter, Set) else filter, "filter's elements")
     if given.dtype == bool:
         if given.shape != (size,):
-            raise DataError(f"a filter of booleans needs one a column ({size}), got shape {given.shape}")
+            raise DataError(f"a filter of booleans needs one per column ({size}), got shape {given.shape}")
         return given
     allowed = np.zeros(size, bool)
     allowed[find_labels(p.col_labels, given, size, "column")] = True

@@ -1,9 +1,9 @@
-"""Rows (or columns) that the model takes to be alike.
+"""Similar rows (or columns).
 
     cos(μ_i, μ_i') = w_i G w_i'ᵀ / sqrt(w_i G w_iᵀ · w_i' G w_i'ᵀ),   G = H Hᵀ,
 
-the cosine between two rows of W H, within each draw, and its mean and sd over the draws. Components may be permuted,
-turned or traded in scale against each other without changing it, which holds for no similarity of the w themselves.
+the cosine between two rows of W H within each draw, and its mean and sd over the draws. It is invariant to permutation,
+rotation and rescaling of the components, unlike any similarity of the w themselves.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .predict import Floats
 @final
 @dataclass(frozen=True, eq=False)
 class Similar:
-    """The most similar ones, best first: labels, mean and sd of the cosine."""
+    """The most similar rows or columns, best first: labels, mean and sd of the cosine."""
 
     labels: LabelArray
     score: Floats
     sd: Floats
 
     def to_frame(self) -> Any:
-        """Return the same as a pandas DataFrame, one line a label."""
+        """Return the same as a pandas DataFrame, one line per label."""
         return frame(vars(self))
 
 

@@ -1,4 +1,4 @@
-"""A readable account of a run."""
+"""The summary of a run, as text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _notes(p: Any, lp: Any) -> list[str]:
     notes = []
     if p.divergences:
         notes.append(
-            f"! a chain ran away {_plural(p.divergences, 'time')}; it was set back and its step size halved"
+            f"! chains diverged {_plural(p.divergences, 'time')}; they were reset and their step size halved"
         )
     if p.interrupted:
         notes.append("! sampling was interrupted: these are the draws made until then")

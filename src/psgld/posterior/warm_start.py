@@ -1,4 +1,4 @@
-"""Going on from a posterior when the data has grown: where each chain starts.
+"""Warm start from a posterior when the data has grown: the start of each chain.
 
 A chain starts at the last draw of a chain before: rows and columns that were there keep their factors, new ones are
 folded in, first the rows (given the old columns), then the columns (given all rows).
@@ -39,10 +39,10 @@ def updates_by(sample: _Sample) -> _Sample:
 def update(
     posterior: Any, V: Any, draws: int | None, tune: int | None, seed: int, more: dict[str, Any]
 ) -> Any:
-    """Return a new posterior that goes on from this one; `Posterior.update` says what the arguments are."""
+    """Return a new posterior, with a warm start from this one; `Posterior.update` documents the arguments."""
     if taken := [name for name in ("model", "rank", "start") if name in more]:
         raise ModelError(
-            f"update goes on with the posterior and its model, got {taken[0]}=…; leave it out, or call sample(V, …)"
+            f"update continues the posterior and its model, got {taken[0]}=…; leave it out, or call sample(V, …)"
         )
     data = observations(V).meaning(posterior.seen and posterior.seen.absent)
     _check_grown(posterior, data)

@@ -65,7 +65,7 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw from the posterior of W and H given X, (rows, features), NaN = unobserved; y is ignored."""
+        """Sample the posterior of W and H given X, (rows, features), NaN = unobserved; y is ignored."""
         names = row_names(X)
         X = self._checked(X, reset=True)
         data = self._observations(X, names)
@@ -74,10 +74,10 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Go on with more rows: the chains start where they stopped, the new rows are folded in first.
+        """Continue with more rows: a warm start from the last draws, with the new rows folded in.
 
-        The posterior is that of all rows so far, which are kept for this (and not copied by `fit`). The burn-in is
-        short, 50 passes over the data, unless `tune` says otherwise. On an estimator that is not fitted, this is `fit`.
+        The result is the posterior of all rows so far. They are stored with the estimator (`fit` does not copy them).
+        The burn-in is short, 50 passes over the data, unless `tune` is given. On an unfitted estimator, this is `fit`.
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X)
@@ -85,7 +85,7 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X = self._checked(X, reset=False)
         if self._model() != self.posterior_.model:
             raise ModelError(
-                f"partial_fit goes on with {self.posterior_.model!r}; call fit to change the model"
+                f"partial_fit continues with {self.posterior_.model!r}; call fit to change the model"
             )
         sparse = issparse(X)
         if sparse != issparse(self._rows):
@@ -102,10 +102,10 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Return one vector for each row of X, given its entries and the reference draw of H; no randomness.
+        """Return one vector per row of X, given its entries and the reference draw of H; deterministic.
 
         The factors of different chains, or of distant draws, cannot be averaged: their components may be permuted.
-        So one draw of H is taken, `components_`: the last of the chain whose log posterior is largest on average.
+        So one draw of H is used, `components_`: the last draw of the chain with the largest mean log posterior.
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)
@@ -117,7 +117,7 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return np.hstack([W, np.concatenate(biases)]) if biases else W
 
     def inverse_transform(self, X: Any) -> Floats:
-        """Return X `components_`: the means μ of rows that `transform` gave, (rows, features)."""
+        """Return X `components_`: the means μ of rows returned by `transform`, (rows, features)."""
         check_is_fitted(self)
         W = check_array(X, dtype=np.float64, input_name="X")
         if W.shape[1] != self._n_features_out:
@@ -133,8 +133,8 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
             score = mean_ij log E[p(x_ij | w, H)],   w ~ p(w | x_i without the half that j is in, H)
 
-        The features are cut into two halves, always the same. So nothing is predicted from itself, and too many
-        components do not pay: `GridSearchCV` can choose `n_components`. At most 100 draws, evenly spread, are used.
+        The features are split into two fixed halves. No entry is predicted from itself, so too many components do not
+        improve the score: `GridSearchCV` can choose `n_components`. At most 100 evenly spaced draws are used.
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)

@@ -18,13 +18,13 @@ class BayesianNMF(Factorisation):
     likelihood
         A likelihood of psgld or its name: "poisson", "gaussian", "gamma", "compound-poisson", "inverse-gaussian".
     draws, tune, thin, chains
-        As in `psgld.sample`: kept draws of each chain, burn-in, iterations between draws, chains. By default `tune`
-        and `thin` follow from the size of the data.
+        As in `psgld.sample`: draws per chain, iterations of burn-in, iterations per draw, chains. By default `tune`
+        and `thin` depend on the size of the data.
     absent
-        What sparse X does not store: "zero", as everywhere in scikit-learn, or "unobserved", as in ratings. In a
-        dense X, NaN is unobserved.
+        Meaning of entries that a sparse X does not store: "zero", as in the rest of scikit-learn, or "unobserved",
+        as for ratings. In a dense X, NaN is unobserved.
     n_jobs
-        Threads; None or -1: all cores that the process may use. The draws do not depend on it.
+        Number of threads; None or -1: all cores available to the process. The draws do not depend on it.
     random_state
         An integer (the draws are those of `psgld.sample` with this seed), a `RandomState`, or None.
     verbose
@@ -32,14 +32,14 @@ class BayesianNMF(Factorisation):
 
     Attributes
     ----------
-    posterior_ : the `Posterior` of the rows of the training data: predictions with intervals, diagnostics.
-    components_ : (K, features), the reference draw of H that `transform` rests on.
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+    posterior_ : the `Posterior` of the training rows: predictions with intervals, diagnostics.
+    components_ : (K, features), the reference draw of H that `transform` conditions on.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
     -----
-    No `sample_weight`: an entry with its likelihood to a power other than 1 is no observation of this model. A row
-    that is not to count is left out; an entry that is not to count is NaN.
+    `sample_weight` is not supported: the model has no weighted likelihood. To exclude a row, drop it; to exclude an
+    entry, set it to NaN.
 
     Examples
     --------
@@ -87,23 +87,23 @@ class BayesianNMF(Factorisation):
 class BayesianMF(Factorisation):
     """Matrix factorisation with a posterior: x_ij ~ Normal(Σ_k w_ik h_kj + a_i + c_j, φ), W, H, a, c normal.
 
-    With `bias`, `transform` gives one more column, the row's level a_i, and `components_` one more row, of ones; the
-    levels of the features c_j are added by `inverse_transform`.
+    With `bias`, `transform` returns one more column, the bias a_i of the row, and `components_` has one more row, of
+    ones; `inverse_transform` adds the biases c_j of the features.
 
     Parameters
     ----------
     n_components
         The number of components K.
     bias
-        Whether rows and features have levels of their own.
+        Whether to add row and feature biases.
     draws, tune, thin, chains
-        As in `psgld.sample`: kept draws of each chain, burn-in, iterations between draws, chains. By default `tune`
-        and `thin` follow from the size of the data.
+        As in `psgld.sample`: draws per chain, iterations of burn-in, iterations per draw, chains. By default `tune`
+        and `thin` depend on the size of the data.
     absent
-        What sparse X does not store: "zero", as everywhere in scikit-learn, or "unobserved", as in ratings. In a
-        dense X, NaN is unobserved.
+        Meaning of entries that a sparse X does not store: "zero", as in the rest of scikit-learn, or "unobserved",
+        as for ratings. In a dense X, NaN is unobserved.
     n_jobs
-        Threads; None or -1: all cores that the process may use. The draws do not depend on it.
+        Number of threads; None or -1: all cores available to the process. The draws do not depend on it.
     random_state
         An integer (the draws are those of `psgld.sample` with this seed), a `RandomState`, or None.
     verbose
@@ -111,9 +111,9 @@ class BayesianMF(Factorisation):
 
     Attributes
     ----------
-    posterior_ : the `Posterior` of the rows of the training data: predictions with intervals, diagnostics.
-    components_ : (K, features), with `bias` (K + 1, features): the reference draw of H that `transform` rests on.
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+    posterior_ : the `Posterior` of the training rows: predictions with intervals, diagnostics.
+    components_ : (K, features), with `bias` (K + 1, features): the reference draw of H that `transform` conditions on.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
     -----

@@ -201,7 +201,7 @@ def options(report: dict[str, Any]) -> str:
 
 def _speed(report: dict[str, Any]) -> str:
     stride = plan.Size(1, 1, 1, report["rank"]).stride
-    return f"{report['entry'] * stride * 1e9:.3g} ns an entry, {report['coefficient'] * 1e9:.3g} ns a coefficient"
+    return f"{report['entry'] * stride * 1e9:.3g} ns per entry, {report['coefficient'] * 1e9:.3g} ns per coefficient"
 
 
 def _bytes(n: int) -> str:

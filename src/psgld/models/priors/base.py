@@ -81,6 +81,6 @@ class Prior(ABC):
         """Return the rate at which an entry has this typical size."""
 
     def to_dict(self) -> dict[str, object]:
-        """Return what `prior_from_dict` needs, fit for JSON."""
+        """Return what `prior_from_dict` needs, serialisable as JSON."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         return {"name": self.name, **values}

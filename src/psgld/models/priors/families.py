@@ -86,7 +86,7 @@ class Exponential(_Gammalike):
     Parameters
     ----------
     rate
-        The rate λ; None, the default, to learn it.
+        The rate λ; None (the default) learns it.
 
     Examples
     --------
@@ -105,14 +105,14 @@ class Exponential(_Gammalike):
 @final
 @dataclass(frozen=True)
 class GammaPrior(_Gammalike):
-    """The gamma prior p(x) ∝ x^{a-1} exp(-λx), x ≥ 0: sparse factors for a < 1, none near 0 for a > 1.
+    """The gamma prior p(x) ∝ x^{a-1} exp(-λx), x ≥ 0: sparse factors for a < 1, density 0 at x = 0 for a > 1.
 
     Parameters
     ----------
     shape
         The shape a.
     rate
-        The rate λ; None, the default, to learn it.
+        The rate λ; None (the default) learns it.
 
     Examples
     --------

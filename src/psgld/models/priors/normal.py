@@ -66,7 +66,7 @@ class Normal(NormalFormulas):
     Parameters
     ----------
     precision
-        The precision λ of every component; None, the default, to learn one for each.
+        The precision λ of every component; None (the default) learns one per component.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The normal–Wishart prior: whole rows are normal, and their mean and precision matrix are learnt.
+"""The normal–Wishart prior: rows are multivariate normal, and their mean and precision matrix are learnt.
 
 x_i | m, Λ ~ N(m, Λ⁻¹),   m | Λ ~ N(0, (β₀ Λ)⁻¹),   Λ ~ Wishart(W₀, ν₀)     (Salakhutdinov & Mnih 2008)
 """
@@ -42,16 +42,16 @@ class RowNormal:
 @final
 @dataclass(frozen=True)
 class NormalWishart(NormalFormulas):
-    """The prior of BPMF: x_i ~ N(m, Λ⁻¹) for whole rows, m | Λ ~ N(0, (β₀Λ)⁻¹), Λ ~ Wishart(W₀, ν₀).
+    """The prior of BPMF: x_i ~ N(m, Λ⁻¹) for each row, m | Λ ~ N(0, (β₀Λ)⁻¹), Λ ~ Wishart(W₀, ν₀).
 
-    W₀ is diagonal and takes its scale from the data: E[Λ] = ν₀ W₀ is the precision that `Normal` starts from. Biases
-    are components like any other; the mean of the column biases is the offset. `score`, `log_density` and their like
-    are those of a diagonal Λ; what couples the components is in `RowNormal`.
+    W₀ is diagonal, on the scale of the data: E[Λ] = ν₀ W₀ is the precision that `Normal` starts from. Biases
+    are components like the others; the mean of the column biases is the offset. `score`, `log_density` and related
+    methods are those of a diagonal Λ; the coupling of the components is in `RowNormal`.
 
     Parameters
     ----------
     beta0
-        β₀, the number of rows that the prior mean 0 counts for.
+        β₀, the weight of the prior mean 0, as a number of rows.
     nu0
         ν₀, the degrees of freedom; None, the default, for the number of components, the least informative integer.
 
