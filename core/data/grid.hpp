@@ -244,7 +244,8 @@ class Grid {
   // `drawn` > 0, a chunk costs less, and an entry of a dense block as much as one of a sparse block. No chain
   // must be there yet.
   void cut_chunks(double drawn = 0) {
-    // In entries of a sparse block (`system/cost.py` has the costs of whole iterations): noise and step of a row.
+    // In entries of a sparse block (`system/cost.py` has the costs of whole iterations): noise and step of a
+    // row.
     constexpr double kCheapDenseEntry = 1.0 / 8, kRowCost = 8;
     const double dense_entry = drawn > 0 ? drawn : kCheapDenseEntry, sparse_entry = drawn > 0 ? drawn : 1;
     chunks.assign(parts, {});
