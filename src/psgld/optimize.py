@@ -155,8 +155,8 @@ def _estimate(chain: Any, climb: Any, interrupted: bool) -> Estimate:
     chain.settle()  # it may have been interrupted between two checks
     setup, rank, hyper = chain.setup, chain.setup.model.rank, chain.hyper
     w, h = chain.factors.factor(W), chain.factors.factor(H)
-    bias, likelihood, phi = setup.model.bias, setup.model.likelihood, hyper.phi
-    if likelihood.beta == 2.0 and likelihood.phi is None:
+    bias, phi = setup.model.bias, hyper.phi
+    if setup.model.likelihood.conjugate:
         phi = chain.factors.fresh_squared_residuals() / setup.data.size
     return Estimate(
         W=w[:, :rank],

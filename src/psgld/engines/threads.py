@@ -19,6 +19,7 @@ from ..data.observations import Observations
 from ..data.partition import Strips
 from ..data.shards import Shards
 from ..errors import ModelError
+from ..models import Likelihood
 from ..system.limits import available_cores
 from .mapped import mapped_grid
 
@@ -191,17 +192,19 @@ class Threads:
         """Cut V - shift into blocks; on one machine chains need not hop."""
         return whole_grid(data, rows, cols, shift, dtype)
 
-    def chain(self, grid: Grid, components: int, family: int, beta: float, floor: float) -> ThreadedChain:
+    def chain(self, grid: Grid, components: int, likelihood: Likelihood, floor: float) -> ThreadedChain:
         """Place two factors of zeros on a grid."""
-        return ThreadedChain(grid, components, family, beta, floor, self.workers)
+        return ThreadedChain(grid, components, likelihood, floor, self.workers)
 
 
 def core_chain(
-    grid: Grid, components: int, family: int, beta: float, floor: float
+    grid: Grid, components: int, likelihood: Likelihood, floor: float
 ) -> _core.Chain32 | _core.Chain64:
     """Return a chain of the core, of the precision of the grid."""
     make = _core.Chain32 if isinstance(grid.core, _core.Grid32) else _core.Chain64
-    return make(grid.core, components, grid.swapped, family, beta, floor, grid.zeros, grid.thin)
+    chain = make(grid.core, components, grid.swapped, likelihood.functor, floor, grid.zeros, grid.thin)
+    chain.set_parameters(np.array(likelihood.constants, np.float64))
+    return chain
 
 
 @final
@@ -209,9 +212,9 @@ class ThreadedChain:
     """The factors of one chain on one machine. W is factor 0, H factor 1; both have one row an index of V."""
 
     def __init__(
-        self, grid: Grid, components: int, family: int, beta: float, floor: float, threads: int
+        self, grid: Grid, components: int, likelihood: Likelihood, floor: float, threads: int
     ) -> None:
-        self.core = core_chain(grid, components, family, beta, floor)
+        self.core = core_chain(grid, components, likelihood, floor)
         self.grid = grid
         self.components = components
         self.second_order = False

@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 
 from psgld.models.common import Array, real
 from psgld.models.factor_model import FactorModel
+from psgld.models.likelihoods.base import Likelihood, Theta
 from psgld.models.priors.families import Prior
 from psgld.models.priors.normal_wishart import NormalWishart, RowNormal
-
-_LEAST_NOISE = 1e-6
-"""The scale of the hyperprior of φ, in units of the variance of the data: it matters only if the fit is perfect."""
 
 
 @dataclass(frozen=True, eq=False)
 class Hyper:
     """A state of the hyperparameters: rates or precisions (K',) of W and H, global offset, dispersion φ.
 
+    `theta` are the parameters of the likelihood but φ, which is 1 where the likelihood has none.
     Under a normal–Wishart prior there are also the mean m (K',) and the precision Λ (K', K') of the rows, and the rates
     are the diagonal of Λ; under other priors they are empty.
     """
@@ -34,6 +33,16 @@ class Hyper:
     row_precision: Array = field(default_factory=lambda: np.empty((0, 0)))
     col_mean: Array = field(default_factory=lambda: np.empty(0))
     col_precision: Array = field(default_factory=lambda: np.empty((0, 0)))
+    theta: Array = field(default_factory=lambda: np.empty(0))
+
+    def parameters(self, likelihood: Likelihood) -> Theta:
+        """Return all parameters of the likelihood."""
+        return likelihood.joined(self.phi, self.theta.tolist())
+
+    def with_parameters(self, likelihood: Likelihood, theta: Theta) -> Hyper:
+        """Return the same with these parameters of the likelihood."""
+        phi, others = likelihood.split(theta)
+        return replace(self, phi=float(phi), theta=real(others))
 
     @property
     def row_normal(self) -> RowNormal | None:
@@ -97,16 +106,17 @@ class FactorStats:
     gram: Array | None = None
 
 
-def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
+def start(model: FactorModel, moments: Moments, theta: Theta) -> Hyper:
     """Return hyperparameters of the data's scale: K E[w] E[h] = E[v], or K Var(w) Var(h) = E[(v - offset)²].
 
     For non-negative factors of Gaussian values, K E[w] E[h] = sqrt(E[v²]).
 
-    What the user fixed stays as it is, and the other factor makes up for it.
+    What the user fixed stays as it is, and the other factor makes up for it. `theta` are the parameters of the
+    likelihood at the start; moments are those of η.
 
     Examples
     --------
-    >>> hyper = start(FactorModel(4, "poisson"), Moments(mean=1.0, variance=2.0, size=100), start_phi=1.0)
+    >>> hyper = start(FactorModel(4, "poisson"), Moments(mean=1.0, variance=2.0, size=100), theta=(1.0,))
     >>> hyper.row_rate, hyper.col_rate
     (array([2., 2., 2., 2.]), array([2., 2., 2., 2.]))
     """
@@ -114,10 +124,10 @@ def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
     row, col = model.row_prior, model.col_prior
     row_size, col_size = _sizes(row, col, _product(model, moments))
     bias_size = float(np.sqrt(_or_one(moments.variance)))
-    phi = start_phi if model.likelihood.phi is None else model.likelihood.phi
     row_rate = _rates(row, row_size, bias_size, model.row_free, model.rank)
     col_rate = _rates(col, col_size, bias_size, model.col_free, model.rank)
-    return Hyper(row_rate, col_rate, float(offset), float(phi)).with_normals(
+    hyper = Hyper(row_rate, col_rate, float(offset), 1.0).with_parameters(model.likelihood, theta)
+    return hyper.with_normals(
         row.start(row_rate, model.row_free) if isinstance(row, NormalWishart) else None,
         col.start(col_rate, model.col_free) if isinstance(col, NormalWishart) else None,
         model,
@@ -146,7 +156,7 @@ def _product(model: FactorModel, moments: Moments) -> float:
     if not model.nonnegative:
         return float(np.sqrt(spread / model.rank))
     # Only Gaussian values may be negative; then their mean says nothing of their size.
-    size = moments.mean if moments.mean > 0.0 and model.likelihood.beta != 2.0 else np.sqrt(spread)
+    size = moments.mean if moments.mean > 0.0 and model.likelihood.nonnegative_mean else np.sqrt(spread)
     return float(size / model.rank)
 
 
@@ -190,7 +200,7 @@ def draw(
         1/φ | residuals ~ Gamma(1 + size/2, 1e-6 φ_start + rss/2)
 
     The hyperpriors take their scale from `start`, so that the units of the data do not matter.
-    φ of another member is drawn by `DispersionMove`; without `rss` and `size` it stays as it is.
+    Other parameters are drawn by `ParameterMove`; without `rss` and `size` it stays as it is.
     """
     row_mean, col_mean = np.zeros((2, model.components))
     if model.bias:
@@ -205,12 +215,12 @@ def draw(
     offset, phi = hyper.offset, hyper.phi
     if model.bias and not isinstance(model.col_prior, NormalWishart):
         offset = rng.normal(col_stats.sum[-1] / col_stats.count, (col_stats.count * col_rate[-1]) ** -0.5)
-    gaussian_phi = model.likelihood.beta == 2.0 and model.likelihood.phi is None
-    if gaussian_phi and rss is not None and size is not None:
-        phi = (_LEAST_NOISE * start.phi + 0.5 * rss) / rng.standard_gamma(1.0 + 0.5 * size)
+    if model.likelihood.conjugate and rss is not None and size is not None:
+        phi = model.likelihood.draw_phi(start.phi, rss, size, rng)
     row_normal = _draw_normal(model.row_prior, row_stats, start.row_rate, model.row_free, rng)
     col_normal = _draw_normal(model.col_prior, col_stats, start.col_rate, model.col_free, rng)
-    return Hyper(row_rate, col_rate, float(offset), float(phi)).with_normals(row_normal, col_normal, model)
+    drawn = Hyper(row_rate, col_rate, float(offset), float(phi), theta=hyper.theta)
+    return drawn.with_normals(row_normal, col_normal, model)
 
 
 def _draw_normal(

@@ -54,6 +54,11 @@ class Posterior(Result):
         return self.draws.H.swapaxes(-1, -2)
 
     @property
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """Draws of the parameters of the likelihood by name, each (chain, draw): "phi", the dispersion, or others."""
+        return self.draws.parameters(self.model.likelihood)
+
+    @property
     def divergences(self) -> int:
         """How often a chain ran away, was set back, and had its step size halved; burn-in included."""
         return int(self.settings["divergences"])
@@ -152,7 +157,8 @@ class Posterior(Result):
             Labels of rows (or indices, if the data had no labels); all by default.
         policy
             `Mean()`, `UCB(width)`, `Thompson()`, `Probability(threshold)`, or the names "mean", "ucb",
-            "thompson". All of them look at μ, not at the noise around it.
+            "thompson". All of them look at μ, not at the noise around it. Where μ is not η itself (`Bernoulli`),
+            columns are chosen by η, and shown with μ.
         exclude_seen
             Whether to leave out the entries that the data had; or other entries to leave out, in any form that
             `sample` takes.
@@ -192,8 +198,8 @@ class Posterior(Result):
         side
             "rows" or "cols": what is new.
         sweeps
-            Of slice sampling, for non-negative factors, from a start of the right size. (Gaussian rows with
-            real-valued factors are drawn exactly.)
+            Of slice sampling, from a start of the right size. (Gaussian rows with real-valued factors are drawn
+            exactly.)
 
         Returns
         -------
@@ -207,7 +213,7 @@ class Posterior(Result):
 
         The factors of different chains, or of distant draws, cannot be averaged: their components may be permuted.
         So one draw of the other factor is taken, the last of the chain whose `lp` is largest on average; given that
-        one, the posterior mean of a Gaussian row, or the mode of a non-negative one.
+        one, the posterior mean of a Gaussian row, or the mode of another one.
         """
         return transform(self, V, side)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SamplingError, in_bytes
-from ..models import FactorModel, NormalWishart
+from ..models import FactorModel, Likelihood, NormalWishart
 from ..system.limits import available_memory
 
 FACTORS = ("W", "H", "row_bias", "col_bias")
@@ -42,9 +42,10 @@ class Draws:
     W, H : the factors.
     row_bias, col_bias : the biases, or None.
     row_rate, col_rate : rates or precisions of the components.
-    offset, phi : global offset and dispersion.
+    offset, phi : global offset and dispersion, 1 where the likelihood has none.
     row_mean, row_precision, col_mean, col_precision : m and Λ of the rows of W and H, biases among the components,
         under a normal–Wishart prior; else None.
+    theta : the parameters of the likelihood but φ, dims (chain, draw, parameter); None where there are none.
     """
 
     W: NDArray[Any]
@@ -59,6 +60,7 @@ class Draws:
     row_precision: NDArray[np.float64] | None = None
     col_mean: NDArray[np.float64] | None = None
     col_precision: NDArray[np.float64] | None = None
+    theta: NDArray[np.float64] | None = None
 
     @classmethod
     def empty(
@@ -82,7 +84,14 @@ class Draws:
             if isinstance(prior, NormalWishart)
             for name, power in (("mean", 1), ("precision", 2))
         }
-        return cls(W, H, row_bias, col_bias, row_rate, col_rate, offset, phi, **normals)
+        others = len(model.likelihood.other_parameters)
+        theta = np.empty((chains, draws, others)) if others else None
+        return cls(W, H, row_bias, col_bias, row_rate, col_rate, offset, phi, **normals, theta=theta)
+
+    def parameters(self, likelihood: Likelihood) -> dict[str, NDArray[np.float64]]:
+        """Return the draws of each parameter of the likelihood, (chain, draw), by its name."""
+        others = () if self.theta is None else np.moveaxis(self.theta, -1, 0)
+        return dict(zip(likelihood.parameters, likelihood.joined(self.phi, others), strict=True))
 
     def room(self, number: int, draws: slice) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return where draws of W and H of a chain go, if nothing else is made of them."""
@@ -96,7 +105,7 @@ class Draws:
         self.col_rate[number, draw] = hyper.col_rate
         self.offset[number, draw] = hyper.offset + chain.setup.shift
         self.phi[number, draw] = hyper.phi
-        for name in NORMALS:
+        for name in (*NORMALS, "theta"):
             if (array := getattr(self, name)) is not None:
                 array[number, draw] = getattr(hyper, name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -27,6 +27,8 @@ class Start:
         if self.bias and "col_mean" in normals:
             normals["col_mean"][-1] = offset
         hyper = Hyper(d.row_rate[c, 0], d.col_rate[c, 0], offset, float(d.phi[c, 0]), **normals)
+        if d.theta is not None:
+            hyper = replace(hyper, theta=d.theta[c, 0])
         W, H = d.W[c, 0], d.H[c, 0]
         if d.row_bias is not None and d.col_bias is not None:
             a, b = d.row_bias[c, 0][:, None], d.col_bias[c, 0][:, None] + W.dtype.type(offset)

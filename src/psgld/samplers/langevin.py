@@ -22,12 +22,9 @@ from ..dynamics.subsample import Subsample
 from ..engines import Blocks, Engine, MpiChain, ThreadedChain
 from ..engines.threads import SCORE, Grid, H, W
 from ..errors import SamplingError
-from ..models import Hyper, Tweedie
+from ..models import Hyper
 from ..models.hyperparameters import start_sizes
 from .base import Chain, Marks, Setup, State
-
-_FAMILIES = {1.0: 0, 2.0: 1, 0.0: 2, -1.0: 3, 0.5: 4}
-_ANY_POWER = 5  # `Family` in the core
 
 _RUNAWAY = 100.0
 """A typical μ this many times larger than the data, or than at the start, is a chain that runs away."""
@@ -72,11 +69,6 @@ def _far(a: Hyper, b: Hyper) -> bool:
         return False
     pairs = ((a.phi, b.phi), (a.row_rate, b.row_rate), (a.col_rate, b.col_rate))
     return any(bool(np.any(np.abs(np.log(x / y)) > 0.1)) for x, y in pairs)
-
-
-def family_of(likelihood: Tweedie) -> int:
-    """Return the number under which the core knows this member of the family."""
-    return _FAMILIES.get(float(likelihood.beta), _ANY_POWER)
 
 
 @final
@@ -159,9 +151,9 @@ class LangevinChain(Chain):
     factors: Blocks
 
     def __init__(self, setup: LangevinSetup, key: int, probes: Probes, engine: Engine) -> None:
-        model, likelihood = setup.model, setup.model.likelihood
+        model = setup.model
         floor = 1e-7 * abs(setup.moments.mean) or 1e-30
-        factors = engine.chain(setup.grid, model.components, family_of(likelihood), likelihood.beta, floor)
+        factors = engine.chain(setup.grid, model.components, model.likelihood, floor)
         super().__init__(setup, key, factors, probes)
         self._metric_hyper = self._saved_hyper = setup.start
         self.step_factor = 1.0
@@ -178,7 +170,7 @@ class LangevinChain(Chain):
         self._upkeeps = 0
         self._start_factors()
         self._apply_hyper()
-        if model.likelihood.beta == 2.0 and model.likelihood.phi is None:
+        if model.likelihood.conjugate:
             self.factors.accumulate(SCORE)  # residuals of every block, also of those that are visited late
         self._refresh_metric()
         self._scale = max(float(self._typical_mean(self.sums())), self._data_scale())
@@ -288,7 +280,7 @@ class LangevinChain(Chain):
         """Start at these factors and hyperparameters."""
         super().begin(W, H, hyper)
         self._refresh_metric()
-        if self.setup.model.likelihood.beta == 2.0 and self.setup.model.likelihood.phi is None:
+        if self.setup.model.likelihood.conjugate:
             self.factors.accumulate(SCORE)
         self._scale = max(float(self._typical_mean(self.sums())), self._data_scale())
         self._save()
@@ -337,7 +329,7 @@ class LangevinChain(Chain):
     def set_state(self, state: State) -> None:
         """Go on from a state that `state` returned."""
         now, self._metric_hyper, self._saved_hyper = (
-            Hyper.from_dict({name: state[f"{prefix}/{name}"] for name in vars(hyper)})
+            Hyper.from_dict({n: state[f"{prefix}/{n}"] for n in vars(hyper) if f"{prefix}/{n}" in state})
             for prefix, hyper in self._hypers()
         )
         self.factors.set_state(state)
@@ -403,6 +395,7 @@ class LangevinChain(Chain):
         super()._apply_hyper()
         core = self.factors.core
         core.phi = self.hyper.phi
+        core.set_parameters(np.array([*self.setup.model.likelihood.constants, *self.hyper.theta]))
         for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
             core.set_prior(which, inverse, linear, quadratic)
             normal = self._normal(which)
@@ -410,7 +403,8 @@ class LangevinChain(Chain):
                 core.set_coupling(which, normal.off_diagonal)
 
     def _refresh_metric(self) -> None:
-        self.setup.metric.refresh(self.factors, self.hyper, self.setup.moments.size)
+        curvature = self.setup.model.likelihood.curvature_bound
+        self.setup.metric.refresh(self.factors, self.hyper, self.setup.moments.size, curvature or 1.0)
         self._metric_hyper = self.hyper
 
     def _cycle_seconds(self) -> float:
@@ -431,12 +425,12 @@ class LangevinChain(Chain):
         self._upkeeps += cycles - 1  # those that are passed over count
         return cycles
 
-    def _dispersion_is_due(self) -> bool:
-        """Return whether φ moves at this upkeep: not at each, where that takes longer than what lies between them."""
-        assert self._dispersion is not None
+    def _parameters_are_due(self) -> bool:
+        """Return whether θ moves at this upkeep: not at each, where that takes longer than what lies between them."""
+        assert self._parameters is not None
         an_entry = 2e-7 if self.setup.model.likelihood.closed else 4e-6  # seconds
         between = max(3e-4, self._cycle_seconds())
-        every = int(np.clip(len(self._dispersion.values) * an_entry / between, 1, 10))
+        every = int(np.clip(len(self._parameters.values) * an_entry / between, 1, 10))
         return self.iteration <= _EARLY_CYCLES * self.setup.cycle or self._upkeeps % every == 0
 
     # -- start and safety --------------------------------------------------------------------------------
@@ -500,6 +494,8 @@ class LangevinChain(Chain):
         return float(np.square(self.probes.means()).mean()) > _SWOLLEN**2 * self.probes.mean_square
 
     def _may_swell(self) -> bool:
+        if not self.setup.model.likelihood.identity:  # η and v cannot be compared
+            return False
         return bool(self.divergences) and self._swellings < _MOST_SWELLINGS
 
     def _data_scale(self) -> float:

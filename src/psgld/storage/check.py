@@ -40,6 +40,8 @@ def _check_draws(p: Result) -> None:
         "offset": n,
         "phi": n,
     }
+    if others := len(p.model.likelihood.other_parameters):
+        shapes["theta"] = (*n, others)
     if p.model.bias:
         shapes |= {"row_bias": (*kept, rows), "col_bias": (*kept, cols)}
     for side, prior in (("row", p.model.row_prior), ("col", p.model.col_prior)):

@@ -19,7 +19,7 @@ from .check import check
 
 _FORMAT = 1
 _DRAWS = ("W", "H", "row_rate", "col_rate", "offset", "phi")
-_SOME = ("row_bias", "col_bias", *NORMALS)
+_SOME = ("row_bias", "col_bias", "theta", *NORMALS)
 """Draws that every model has, and those that some have."""
 
 

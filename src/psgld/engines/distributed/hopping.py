@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
+from ...models import Likelihood
 from ..threads import SCORE, Grid, H, ThreadedChain, W
 from . import ranks
 from .ring import Place, Ring
@@ -38,9 +39,9 @@ class HoppingChain:
     """
 
     def __init__(
-        self, grid: Grid, components: int, family: int, beta: float, floor: float, engine: Place
+        self, grid: Grid, components: int, likelihood: Likelihood, floor: float, engine: Place
     ) -> None:
-        self._whole = ThreadedChain(grid, components, family, beta, floor, engine.workers)
+        self._whole = ThreadedChain(grid, components, likelihood, floor, engine.workers)
         self.core, self.grid, self.components = self._whole.core, grid, components
         self.dtype, self._pool = self._whole.dtype, _core.Pool(engine.workers)
         self.sent: Counter[str] = Counter()

@@ -23,6 +23,7 @@ from ...data.observations import Observations
 from ...data.partition import Strips
 from ...data.shards import Shards
 from ...errors import ModelError, SamplingError
+from ...models import Likelihood
 from ...system.limits import cores_of_quota
 from ..threads import Grid, check_threads, columns_are_outer, core_grid, part_sizes, whole_grid
 from . import ranks
@@ -137,11 +138,11 @@ class MPI:
         return Grid(core, data.shape, blocks, swapped, zeros, sizes)
 
     def chain(
-        self, grid: Grid, components: int, family: int, beta: float, floor: float
+        self, grid: Grid, components: int, likelihood: Likelihood, floor: float
     ) -> MpiChain | HoppingChain:
         """Place two factors of zeros on the ranks."""
         make = HoppingChain if grid.hopping else MpiChain
-        return make(grid, components, family, beta, floor, self)
+        return make(grid, components, likelihood, floor, self)
 
     def own(self, strips: int, rank: int) -> tuple[int, int]:
         """Return the first of the strips that a rank keeps, and reads, and the one behind its last."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
+from ...models import Likelihood
 from ..threads import KEPT, MOMENTA, Grid, H, W, core_chain
 from . import ranks
 from .ring import Move, Place, Ring
@@ -29,9 +30,9 @@ class MpiChain:
     """
 
     def __init__(
-        self, grid: Grid, components: int, family: int, beta: float, floor: float, engine: Place
+        self, grid: Grid, components: int, likelihood: Likelihood, floor: float, engine: Place
     ) -> None:
-        self.core = core_chain(grid, components, family, beta, floor)
+        self.core = core_chain(grid, components, likelihood, floor)
         self.grid, self.components = grid, components
         self.second_order = False
         """Whether the momenta are part of the state."""
