@@ -250,3 +250,34 @@ def test_estimates_are_means(name):
     mean = estimate.predict(np.repeat(np.arange(40), 30), np.tile(np.arange(30), 40))
     assert np.corrcoef(mean, truth.mu.ravel())[0, 1] > 0.6
     assert mean.min() >= 0 and (name != "bernoulli" or mean.max() <= 1)
+
+
+def test_estimators_take_them():
+    pytest.importorskip("sklearn")
+    given = {"draws": 20, "tune": 300, "thin": 5}
+    X = synthetic(40, 15, 2, "negative-binomial", seed=0).V.dense
+    nmf = psgld.BayesianNMF(n_components=2, likelihood="negative-binomial", **given).fit(X)
+    assert (nmf.transform(X[:4]) >= 0).all() and np.isfinite(nmf.score(X[:10]))
+    B = synthetic(40, 15, 2, "bernoulli", seed=0).V.dense
+    for bias in (False, True):
+        mf = psgld.BayesianMF(n_components=2, likelihood="bernoulli", bias=bias, **given).fit(B)
+        W = mf.transform(B)
+        assert W.shape == (40, 2 + bias) and mf.get_params()["likelihood"] == "bernoulli"
+        mean = mf.inverse_transform(W)
+        assert (mean > 0).all() and (mean < 1).all() and np.corrcoef(mean.ravel(), B.ravel())[0, 1] > 0.3
+        assert mf.score(B) < 0.0
+
+
+def test_the_command_line_takes_them(tmp_path, capsys):
+    from psgld.cli import main
+
+    B = synthetic(30, 20, 2, "bernoulli", seed=0).V.dense
+    np.save(tmp_path / "yes.npy", B)
+    out = tmp_path / "run.npz"
+    options = ["--likelihood", "bernoulli", "--rank", "2", "--draws", "15", "--tune", "50", "--quiet"]
+    main(["fit", str(tmp_path / "yes.npy"), "-o", str(out), *options])
+    post = psgld.load(out)
+    assert post.model == psgld.FactorModel(2, "bernoulli", bias=True)
+    capsys.readouterr()
+    main(["summary", str(out)])
+    assert "Bernoulli()" in capsys.readouterr().out

@@ -17,7 +17,7 @@ To add a family, write one class here, in a file of its own, and one functor of 
    `positive`, `weight`   the two parts of the score, both >= 0 for v in the support where η must be positive
    `curvature`            -φ ∂² log p / ∂η²
    `variance`, `sample`   of a new observation
-   `starts`               where θ starts, from the values; only if there are parameters
+   `starts`, `typical`    where θ starts, from the values; a typical θ, for synthetic data; if there are parameters
    =====================  ==============================================================================================
 
    What else is here has a default: override it where there is something better (`survival`, `response`, …).
@@ -25,7 +25,8 @@ To add a family, write one class here, in a file of its own, and one functor of 
    parameters, in the order of `parameters`.
 2. `core/likelihood/<name>.hpp`: the functor (`functor.hpp` says what it defines). Whether η must be positive, whether
    implicit zeros are free, whether the mean is η: the functor says so, and `Likelihood` asks it.
-3. A line in `registry.py`, one in `core/likelihood/registry.hpp`, and the name in `psgld/__init__.py`.
+3. A line in `registry.py`, one in `core/likelihood/registry.hpp`; its name in `models/__init__.py`, `psgld/__init__.py`
+   and `docs/api.md`, its files in `docs/inside.md`. `make .stamp-lint` builds the core.
 
 A *dispersion* is a parameter that divides the log density and does nothing else; it is called phi and comes first.
 `tests/models/test_likelihoods.py` and `tests/engines/test_kernels.py` find a new family by the registry.
@@ -266,7 +267,7 @@ class Likelihood(ABC):
 
     def typical(self, mean: float) -> Theta:
         """Return the parameters that are given, and for the others what makes synthetic data of this mean."""
-        return ()
+        return tuple(1.0 if (given := getattr(self, name)) is None else given for name in self.parameters)
 
     def fixed(self: _Self, theta: Theta) -> _Self:
         """Return the same likelihood with these parameters given."""
