@@ -66,7 +66,7 @@ def _intervals(draws: Draws, rows: Any, cols: Any) -> dict[str, Case]:
 
 def _recommending(settings: Settings, draws: Draws, size: int, rounds: int) -> Iterator[Row]:
     users = np.arange(settings.choose(512, 20))
-    context = Context(draws, psgld.Gaussian(), held(draws), 0)
+    context = Context(draws, psgld.Gaussian(), held(draws, psgld.Gaussian()), 0)
     H = np.ascontiguousarray(draws.H.reshape(-1, *draws.H.shape[2:]).swapaxes(0, 1)).reshape(size, -1)
     posterior = psgld.Posterior(
         draws, psgld.FactorModel(draws.W.shape[3], "gaussian"), (size, size), {}, {}, {}

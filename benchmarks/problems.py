@@ -31,7 +31,7 @@ def dense(n: int, likelihood: psgld.Tweedie) -> psgld.Observations:
     """Return draws from the likelihood around those means."""
     phi = likelihood.phi or 1.0
     values = likelihood.sample(means(n), phi, np.random.default_rng(2))
-    if likelihood.beta <= 0:
+    if not likelihood.can_occur(np.zeros(1)).all():
         values = np.maximum(values, 1e-3)
     return psgld.Observations.from_dense(np.asarray(values, np.float32))
 

@@ -180,7 +180,7 @@ def fill(path: Path) -> Case:
 
 def chain(name: str = "Chain32", zeros: bool = False) -> Any:
     grid = sparse_grid(name.replace("Chain", "Grid"), False)
-    made = getattr(_core, name)(grid.call(**grid.given), K, False, 0, 1.0, 1e-30, zeros, False)
+    made = getattr(_core, name)(grid.call(**grid.given), K, False, "poisson", 1e-30, zeros, False)
     for which, size in ((0, I), (1, J)):
         made.scatter(which, "x", np.ones((size, K), made.array(which, "x").dtype))
     return made
@@ -222,6 +222,9 @@ def draws(name: str, given: dict[str, Any], indices: dict[str, int], **more: Any
             None,
             np.zeros(S),
             np.ones(S),
+            "poisson",
+            np.ones((S, 1)),
+            1e-30,
         )
         return getattr(kept, name)(POOL, *a.values())
 
@@ -249,10 +252,11 @@ def counts(which: str) -> Case:
 def fold_in(dtype: Any) -> Case:
     given = {
         "h": np.ones((S, J, K), dtype), "phi": np.ones(S), "linear": -np.ones((S, K)), "quadratic": np.zeros((S, K)),
-        "inverse": 0.0, "beta": 1.0, "floor": 1e-30, "start": START, "index": INDEX, "value": VALUE, "zeros": False,
+        "coupling": np.zeros((S, K, K)), "inverse": 0.0, "real": False, "offset": np.zeros((S, J)), "family": "poisson",
+        "parameters": np.ones((S, 1)), "floor": 1e-30, "start": START, "index": INDEX, "value": VALUE, "zeros": False,
         "sweeps": 1, "seed": 1, "out": np.zeros((S, I, K), dtype),
     }  # fmt: skip
-    sized = ("phi", "linear", "quadratic", "value", "out")
+    sized = ("phi", "linear", "quadratic", "coupling", "offset", "parameters", "value", "out")
     return Case(lambda **a: _core.fold_in(POOL, *a.values()), given, {"index": J}, ("start",), sized=sized)
 
 
@@ -339,7 +343,7 @@ def normal_rows() -> Case:
 
 
 def cases(folder: Path) -> dict[str, Case]:
-    quantiles = {"fresh": False, "beta": 1.0, "floor": 1e-30, "seed": 1, "p": np.array([0.1, 0.9])}
+    quantiles = {"fresh": False, "seed": 1, "p": np.array([0.1, 0.9])}
     watched = {
         "rows": int64(0, 1, PLACES - 1),
         "columns": int64(2, 0, PLACES - 1),
@@ -387,11 +391,11 @@ def cases(folder: Path) -> dict[str, Case]:
         "Rows64.__init__": rows_held(),
         "draw_normal_rows": normal_rows(),
         "Draws32.moments": draws(
-            "moments", {**PAIRS, "beta": 1.0, "floor": 0.0, "out": np.zeros((3, 3))}, TWO, sized=("rows", "cols")
+            "moments", {**PAIRS, "out": np.zeros((3, 3))}, TWO, sized=("rows", "cols")
         ),
         "Draws32.values": draws(
             "values",
-            {**PAIRS, "fresh": True, "beta": 1.0, "floor": 1e-30, "seed": 1, "out": np.zeros((S, 3))},
+            {**PAIRS, "kind": "new", "seed": 1, "out": np.zeros((S, 3))},
             TWO, sized=("rows", "cols", "out"),
         ),
         "Draws32.quantiles": draws(

@@ -11,6 +11,7 @@
 #include "common/pages.hpp"
 #include "langevin/chain.hpp"
 #include "langevin/group_sums.hpp"
+#include "likelihood/families.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -48,10 +49,8 @@ void set_vector(const Chain<T>& chain, const Aligned<T>& to, const In<double>& f
 template <class T>
 struct BoundChain : Chain<T> {
   using Base = Chain<T>;
-  BoundChain(const Grid<T>& grid, int components, bool swapped, int family, double beta, double floor,
-             bool zeros, bool close)
-      : Chain<T>(grid, components, swapped,
-                 {static_cast<Family>(family), static_cast<T>(beta), static_cast<T>(floor), zeros}, close) {}
+  BoundChain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood, bool close)
+      : Chain<T>(grid, components, swapped, likelihood, close) {}
 
   // W is 0 and H is 1.
   Factor<T>& factor(int which) {
@@ -210,11 +209,13 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
   nb::class_<C>(m, chain_name)
       .def(
           "__init__",
-          [](C* self, const G& grid, int components, bool swapped, int family, double beta, double floor,
+          [](C* self, const G& grid, int components, bool swapped, const std::string& name, double floor,
              bool zeros, bool close) {
             require_between(components, 1, kMostComponents, "components");
-            require_between(family, 0, static_cast<int>(Family::power), "the family");
-            new (self) C(grid, components, swapped, family, beta, floor, zeros, close);
+            const int family = family_named(name);
+            require(!zeros || families()[family].zeros != Zeros::none,
+                    "implicit zeros are for families that can add them up");
+            new (self) C(grid, components, swapped, {family, {}, static_cast<T>(floor), zeros}, close);
           },
           nb::keep_alive<1, 2>())
       .def_prop_rw(
@@ -231,6 +232,11 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
       .def_prop_rw(
           "phi", [](const C& c) { return static_cast<double>(c.phi); },
           [](C& c, double x) { c.phi = static_cast<T>(x); })
+      .def("set_parameters",
+           [](C& c, In<double> parameters) {  // of the likelihood, besides phi
+             require(parameters.shape(0) <= kMostParameters, "too many parameters");
+             std::copy_n(parameters.data(), parameters.shape(0), c.likelihood.parameter);
+           })
       .def_prop_rw(
           "key", [](const C& c) { return c.key; }, [](C& c, uint64_t x) { c.key = x; })
       .def("set_prior",
@@ -477,6 +483,20 @@ void make_pool(Pool* self, int threads) {
 NB_MODULE(_core, m) {
   m.doc() = "Compiled core of psgld: blocks, kernels, the loop over iterations.";
   m.attr("instruction_set") = instruction_set();
+  m.def("families", [] {  // what the core says of each family, by its name
+    nb::dict out;
+    for (const Traits& f : families()) {
+      nb::dict traits;
+      traits["zeros"] = f.zeros == Zeros::sum ? "sum" : f.zeros == Zeros::gram ? "gram" : "none";
+      traits["positive"] = f.positive;
+      traits["identity"] = f.identity;
+      traits["draws"] = f.draws;
+      traits["residuals"] = f.squares;
+      traits["lattice"] = f.lattice;
+      out[f.name] = traits;
+    }
+    return out;
+  });
   m.def("make_pages", [](Pool& pool, nb::ndarray<nb::numpy, nb::c_contig, nb::device::cpu> room) {
     nb::gil_scoped_release release;
     make_pages(pool, room.data(), room.nbytes());

@@ -2,8 +2,10 @@
 #include "predict/predict.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 
 #include <optional>
+#include <string>
 
 #include "bind/arrays.hpp"
 #include "common/checks.hpp"
@@ -14,21 +16,28 @@ using namespace psgld;
 
 namespace {
 
+void require_parameters(const In<double, 2>& parameters, size_t draws) {
+  require(parameters.shape(0) == draws && parameters.shape(1) <= kMostParameters,
+          "the parameters of the likelihood, of each draw");
+}
+
 // The arrays that a posterior keeps, held for as long as they are looked at.
 template <class T>
 struct Held {
   In<T, 3> w, h;
   std::optional<In<T, 2>> row_bias, col_bias;
   In<double> offset, phi;
+  In<double, 2> parameters;
   Draws<T> view;
 
   Held(In<T, 3> w, In<T, 3> h, std::optional<In<T, 2>> a, std::optional<In<T, 2>> c, In<double> offset,
-       In<double> phi)
-      : w(w), h(h), row_bias(a), col_bias(c), offset(offset), phi(phi) {
+       In<double> phi, const std::string& family, In<double, 2> parameters, double floor)
+      : w(w), h(h), row_bias(a), col_bias(c), offset(offset), phi(phi), parameters(parameters) {
     const size_t draws = w.shape(0);
     require(draws > 0 && h.shape(0) == draws && h.shape(2) == w.shape(2), "W and H do not match");
     require_between(static_cast<int64_t>(w.shape(2)), 1, kMostComponents, "components");
     require(offset.shape(0) == draws && phi.shape(0) == draws, "one offset and one phi a draw");
+    require_parameters(parameters, draws);
     require(a.has_value() == c.has_value(), "both biases, or none");
     if (a)
       require(a->shape(0) == draws && c->shape(0) == draws && a->shape(1) == w.shape(1) &&
@@ -43,7 +52,16 @@ struct Held {
             a ? a->data() : nullptr,
             c ? c->data() : nullptr,
             offset.data(),
-            phi.data()};
+            phi.data(),
+            family_named(family),
+            static_cast<int>(parameters.shape(1)),
+            parameters.data(),
+            floor};
+  }
+
+  Observation asked(bool fresh, uint64_t seed) const {
+    require(!fresh || view.traits().draws, "the core draws no new observations of this family");
+    return {fresh, seed};
   }
 
   void check(const In<int64_t>& rows) const { require_indices(span(rows), view.rows, "row"); }
@@ -54,48 +72,45 @@ struct Held {
   }
 };
 
-Observation observation(bool wanted, double beta, double floor, uint64_t seed) {
-  require(!wanted || beta >= 0.0 || beta == -1.0, "no sampler for this member here");
-  return {wanted, beta, floor, seed};
-}
-
 template <class T>
 void bind_draws(nb::module_& m, const char* name) {
   using H = Held<T>;
   using Pairs = In<int64_t>;
   nb::class_<H>(m, name)
       .def(nb::init<In<T, 3>, In<T, 3>, std::optional<In<T, 2>>, std::optional<In<T, 2>>, In<double>,
-                    In<double>>(),
+                    In<double>, const std::string&, In<double, 2>, double>(),
            nb::arg("W"), nb::arg("H"), nb::arg("row_bias").none(), nb::arg("col_bias").none(),
-           nb::arg("offset"), nb::arg("phi"))
+           nb::arg("offset"), nb::arg("phi"), nb::arg("family"), nb::arg("parameters"), nb::arg("floor"))
       .def("moments",
-           [](const H& d, Pool& pool, Pairs rows, Pairs cols, double beta, double floor, Out<double, 2> out) {
+           [](const H& d, Pool& pool, Pairs rows, Pairs cols, Out<double, 2> out) {
              d.check(rows, cols);
              require(out.shape(1) == rows.shape(0) && (out.shape(0) == 2 || out.shape(0) == 3),
                      "wrong shape");
              nb::gil_scoped_release release;
              const size_t n = rows.shape(0);
-             moments(pool, d.view, span(rows), span(cols), beta, floor, out.data(), out.data() + n,
+             moments(pool, d.view, span(rows), span(cols), out.data(), out.data() + n,
                      out.shape(0) == 3 ? out.data() + 2 * n : nullptr);
            })
       .def("values",
-           [](const H& d, Pool& pool, Pairs rows, Pairs cols, bool fresh, double beta, double floor,
-              uint64_t seed, Out<double, 2> out) {
+           [](const H& d, Pool& pool, Pairs rows, Pairs cols, const std::string& kind, uint64_t seed,
+              Out<double, 2> out) {
              d.check(rows, cols);
              require(static_cast<int64_t>(out.shape(0)) == d.view.draws && out.shape(1) == rows.shape(0),
                      "wrong shape");
-             const Observation o = observation(fresh, beta, floor, seed);
+             require(kind == "new" || kind == "mean" || kind == "eta", "no such values");
+             Observation o = d.asked(kind == "new", seed);
+             o.linear = kind == "eta";
              nb::gil_scoped_release release;
              values(pool, d.view, span(rows), span(cols), o, out.data());
            })
       .def("quantiles",
-           [](const H& d, Pool& pool, Pairs rows, Pairs cols, bool fresh, double beta, double floor,
-              uint64_t seed, In<double> probabilities, Out<double, 2> out) {
+           [](const H& d, Pool& pool, Pairs rows, Pairs cols, bool fresh, uint64_t seed,
+              In<double> probabilities, Out<double, 2> out) {
              d.check(rows, cols);
              require(out.shape(0) == probabilities.shape(0) && out.shape(1) == rows.shape(0), "wrong shape");
              for (size_t p = 0; p < probabilities.shape(0); ++p)
                require(probabilities.data()[p] >= 0.0 && probabilities.data()[p] <= 1.0, "not a probability");
-             const Observation o = observation(fresh, beta, floor, seed);
+             const Observation o = d.asked(fresh, seed);
              nb::gil_scoped_release release;
              quantiles(pool, d.view, span(rows), span(cols), o,
                        {probabilities.data(), probabilities.shape(0)}, out.data());
@@ -152,37 +167,52 @@ void bind_draws(nb::module_& m, const char* name) {
       nb::arg("pool"), nb::arg("first"), nb::arg("second").none(), nb::arg("start"), nb::arg("seen"),
       nb::arg("allowed"), nb::arg("out"));
 
-  m.def("fold_in", [](Pool& pool, In<T, 3> h, In<double> phi, In<double, 2> linear, In<double, 2> quadratic,
-                      double inverse, double beta, double floor, In<int64_t> start, In<int32_t> index,
-                      In<double> value, bool zeros, int sweeps, uint64_t seed, Out<T, 3> out) {
-    const size_t draws = h.shape(0), components = h.shape(2), rows = out.shape(1);
-    require(phi.shape(0) == draws && linear.shape(0) == draws && quadratic.shape(0) == draws &&
-                linear.shape(1) == components && quadratic.shape(1) == components,
-            "wrong shape of the prior");
-    require(out.shape(0) == draws && out.shape(2) == components, "wrong shape");
-    require(index.shape(0) == value.shape(0), "wrong shape of the entries");
-    require_rows(span(start), span(index), rows, h.shape(1));
-    require(!zeros || beta == 1.0, "implicit zeros are for beta = 1");
-    const FoldIn<T> f{static_cast<int64_t>(draws),
-                      static_cast<int64_t>(h.shape(1)),
-                      static_cast<int64_t>(rows),
-                      static_cast<int>(components),
-                      h.data(),
-                      phi.data(),
-                      linear.data(),
-                      quadratic.data(),
-                      inverse,
-                      beta,
-                      floor,
-                      start.data(),
-                      index.data(),
-                      value.data(),
-                      zeros,
-                      sweeps,
-                      seed};
-    nb::gil_scoped_release release;
-    fold_in(pool, f, out.data());
-  });
+  m.def("fold_in",
+        [](Pool& pool, In<T, 3> h, In<double> phi, In<double, 2> linear, In<double, 2> quadratic,
+           In<double, 3> coupling, double inverse, bool real, In<double, 2> offset, const std::string& name,
+           In<double, 2> parameters, double floor, In<int64_t> start, In<int32_t> index, In<double> value,
+           bool zeros, int sweeps, uint64_t seed, Out<T, 3> out) {
+          const size_t draws = h.shape(0), components = h.shape(2), rows = out.shape(1);
+          require(phi.shape(0) == draws && linear.shape(0) == draws && quadratic.shape(0) == draws &&
+                      linear.shape(1) == components && quadratic.shape(1) == components,
+                  "wrong shape of the prior");
+          require(out.shape(0) == draws && out.shape(2) == components, "wrong shape");
+          require(index.shape(0) == value.shape(0), "wrong shape of the entries");
+          require_rows(span(start), span(index), rows, h.shape(1));
+          require(coupling.size() == 0 || (coupling.shape(0) == draws && coupling.shape(1) == components &&
+                                           coupling.shape(2) == components),
+                  "wrong shape of the precision");
+          require(offset.size() == 0 || (offset.shape(0) == draws && offset.shape(1) == h.shape(1)),
+                  "wrong shape of the offsets");
+          require_parameters(parameters, draws);
+          const int family = family_named(name);
+          require(!zeros || families()[family].zeros == Zeros::sum,
+                  "implicit zeros are for families whose weight is 1");
+          const FoldIn<T> f{static_cast<int64_t>(draws),
+                            static_cast<int64_t>(h.shape(1)),
+                            static_cast<int64_t>(rows),
+                            static_cast<int>(components),
+                            h.data(),
+                            phi.data(),
+                            linear.data(),
+                            quadratic.data(),
+                            coupling.size() ? coupling.data() : nullptr,
+                            inverse,
+                            real,
+                            offset.size() ? offset.data() : nullptr,
+                            family,
+                            static_cast<int>(parameters.shape(1)),
+                            parameters.data(),
+                            floor,
+                            start.data(),
+                            index.data(),
+                            value.data(),
+                            zeros,
+                            sweeps,
+                            seed};
+          nb::gil_scoped_release release;
+          fold_in(pool, f, out.data());
+        });
 }
 
 }  // namespace

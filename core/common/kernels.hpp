@@ -23,21 +23,24 @@ constexpr int kLookColumns = 16;    // columns of a row that are looked at toget
 constexpr int kWholeRows = 48;      // rows that are made whole numbers together
 constexpr int kFirstWords = 8;      // of a stream, at most so many made for all pairs of a tile at once
 
-// Members of the Tweedie family with a shortcut for powers of mu; Power serves every other beta.
-enum class Family : int { poisson, gaussian, gamma, inverse_gaussian, half, power };
+constexpr int kMostParameters = 8;  // of a likelihood, besides phi
+
+// How the zeros of a sparse matrix that are not stored are added up without visiting them (zeros.hpp): not at
+// all, by a sum of rows, by a Gram matrix.
+enum class Zeros : int { none, sum, gram };
 
 enum class Metric : int { identity, non_negative, real_valued };
 
-// langevin: move the factors. score, weight: add the sum of (v - mu) mu^(beta-2), or of mu^(beta-1), times
-// the other factor, to `sum` and leave the factors alone.
+// langevin: move the factors. score, weight: add the sum of the scores, or of their negative parts, times the
+// other factor, to `sum` and leave the factors alone.
 enum class Pass : int { langevin, score, weight };
 
 template <class T>
 struct Likelihood {
-  Family family;
-  T beta;
-  T floor;     // mu is not taken below this: 0/0 cannot happen
-  bool zeros;  // absent entries of a sparse matrix are zeros
+  int family;                    // its place in likelihood/registry.hpp
+  T parameter[kMostParameters];  // of the family, besides phi
+  T floor;                       // mu is not taken below this: 0/0 cannot happen
+  bool zeros;                    // absent entries of a sparse matrix are zeros
 };
 
 template <class T>
@@ -164,7 +167,7 @@ struct Kernels {
   // Elements of the buffer in which one chunk of a block collects the inner gradient.
   size_t (*partial_size)(int inner_rows, int stride, const Likelihood<T>&);
   // Rows [first, last) of a block: the gradients of both sides, then (langevin) the step of the outer rows.
-  // Returns the sum of squared residuals where the likelihood is Gaussian.
+  // Returns the sum of squared residuals where the score is the residual.
   double (*outer_rows)(const Block<T>&, const Likelihood<T>&, Pass, const Rule<T>&, const Strip<T>& outer,
                        const Strip<T>& inner, int first, int last, T* partial, Scratch*);
   // The inner side of a block, when all its chunks are done: add up the partial gradients, in order, and
@@ -199,11 +202,11 @@ struct Kernels {
   // is aligned to 64 bytes.
   void (*first_words)(const int64_t* rows, const int64_t* columns, int n, uint32_t draw, uint64_t seed,
                       int number, uint32_t (*out)[kTilePairs]);
-  // New observations of the member `beta` at kTilePairs pairs in one draw, from those words and the widths of
-  // the ziggurat: in place of their means x, aligned to 64 bytes; a bit for each pair where it takes more
-  // words.
-  uint32_t (*first_try)(double beta, double phi, const uint32_t (*words)[kTilePairs], const double* ziggurat,
-                        double* x);
+  // New observations at kTilePairs pairs in one draw, from those words and the widths of the ziggurat: in
+  // place of their means x, aligned to 64 bytes; a bit for each pair where it takes more words. Of families
+  // that have a first try.
+  uint32_t (*first_try)(const Likelihood<double>&, double phi, const uint32_t (*words)[kTilePairs],
+                        const double* ziggurat, double* x);
   // Sorts each of the kTilePairs columns of x, n x kTilePairs, aligned to 64 bytes.
   void (*sort_lanes)(T* x, int64_t n);
   const ScreenKernels* screen;  // or null

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/scratch.hpp"
-#include "likelihood/tweedie.hpp"
+#include "likelihood/scores.hpp"
 #include "simd/gemm.hpp"
 
 namespace psgld::PSGLD_ISA {
@@ -28,8 +28,8 @@ template <class T>
 inline double dense_panel(const Block<T>& block, const Likelihood<T>& likelihood, Pass pass,
                           const Rule<T>& rule, const T* outer, const T* inner, const T* packed, int first,
                           int rows, T* outer_gradient, T* inner_gradient, bool add, T* panel) {
-  if (pass == Pass::weight && likelihood.family == Family::poisson &&
-      block.entries == static_cast<int64_t>(block.rows) * block.columns) {  // E = mu^0 = 1: no products
+  if (pass == Pass::weight && traits(likelihood).unit_weight &&
+      block.entries == static_cast<int64_t>(block.rows) * block.columns) {  // E = 1: no products
     sum_of_rows(inner, block.columns, rule.stride, outer_gradient, rows, false);
     sum_of_rows(outer, std::min(rows, block.rows - first), rule.stride, inner_gradient, block.columns, add);
     return 0;

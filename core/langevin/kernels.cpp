@@ -140,7 +140,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       add_rows(outer.sum + static_cast<size_t>(r) * stride, gradient, static_cast<size_t>(n) * stride);
     }
   }
-  if (likelihood.zeros && likelihood.family == Family::gaussian)  // the sum of mu^2 over the whole chunk
+  if (likelihood.zeros && traits(likelihood).squares)  // the sum of mu^2 over the whole chunk
     for (int q = 0; q < stride * stride; ++q) squares += static_cast<double>(inner_zeros[q]) * outer_zeros[q];
   return squares;
 }
@@ -240,7 +240,7 @@ double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* mu, int6
       Vec<T> value{}, m = splat<T>(1);
       std::memcpy(&value, v + q, sizeof(T) * lanes);
       std::memcpy(&m, mu + q, sizeof(T) * lanes);
-      add_lanes<T>(family.kernel(value, guarded(likelihood, m)), run, lanes);
+      add_lanes<T>(family.kernel(value, guarded<decltype(family)>(likelihood, m)), run, lanes);
       if ((q + L) % kKernelRun == 0 || q + L >= n) {
         total += std::accumulate(run, run + L, 0.0);
         std::fill_n(run, L, 0.0);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/scratch.hpp"
-#include "likelihood/tweedie.hpp"
+#include "likelihood/scores.hpp"
 
 namespace psgld::PSGLD_ISA {
 
@@ -63,8 +63,8 @@ inline double sparse_batch(const Block<T>& block, const Index* index, const Like
   const int count = static_cast<int>(end - begin);
   alignas(64) T e[kBatch];
   double squares = 0;
-  if (pass == Pass::weight && likelihood.family == Family::poisson) {
-    std::fill_n(e, count, T(1));  // mu^0: no need for mu
+  if (pass == Pass::weight && traits(likelihood).unit_weight) {
+    std::fill_n(e, count, T(1));  // no need for mu
   } else {
     int q = 0;
     for (; q + L <= count; q += L)

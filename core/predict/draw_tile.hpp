@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "common/kernels.hpp"
+#include "likelihood/registry.hpp"
 #include "simd/simd.hpp"
 
 namespace psgld::PSGLD_ISA {
@@ -174,28 +175,36 @@ inline void compound_poisson(const VecD* mu, double phi, double beta, Words word
   }
 }
 
-// x, means above 0, become new observations; returns a bit for each pair that stayed what it was.
-inline uint32_t first_try(double beta, double phi, Words words, const double* ziggurat, double* x) {
-  constexpr int L = kLanes<double>;
+// The means of a tile and its first tries, as a family sees them.
+struct DrawTile {
   VecD mu[kParts];
   Try out[kParts];
-  for (int part = 0; part < kParts; ++part) mu[part] = load(x + part * L);
-  if (beta == 1.0) {
-    for (VecD& m : mu) m = m / phi;
-    poisson(mu, words, out);
-    for (Try& t : out) t.value *= phi;
-  } else if (beta == 0.0) {
-    for (int part = 0; part < kParts; ++part) {
-      out[part] = gamma(splat(1.0 / phi), words, part * L, ziggurat);
-      out[part].value *= phi * mu[part];
-    }
-  } else {
-    compound_poisson(mu, phi, beta, words, ziggurat, out);
+  const Words words;
+  const double* ziggurat;
+
+  void poisson() { PSGLD_ISA::poisson(mu, words, out); }
+  void gamma(double shape) {
+    for (int part = 0; part < kParts; ++part)
+      out[part] = PSGLD_ISA::gamma(splat(shape), words, part * kLanes<double>, ziggurat);
   }
+  void compound_poisson(double phi, double beta) {
+    PSGLD_ISA::compound_poisson(mu, phi, beta, words, ziggurat, out);
+  }
+};
+
+// x, means above 0, become new observations; returns a bit for each pair that stayed what it was.
+inline uint32_t first_try(const Likelihood<double>& likelihood, double phi, Words words,
+                          const double* ziggurat, double* x) {
+  constexpr int L = kLanes<double>;
+  DrawTile tile{{}, {}, words, ziggurat};
+  for (int part = 0; part < kParts; ++part) tile.mu[part] = load(x + part * L);
+  with_family(likelihood, [&](auto family) {
+    if constexpr (decltype(family)::kTries) family.first_try(tile, phi);
+  });
   uint32_t left = 0;
   for (int part = 0; part < kParts; ++part) {
-    store(x + part * L, out[part].taken ? out[part].value : load(x + part * L));
-    left |= bits(~out[part].taken) << (part * L);
+    store(x + part * L, tile.out[part].taken ? tile.out[part].value : load(x + part * L));
+    left |= bits(~tile.out[part].taken) << (part * L);
   }
   return left;
 }

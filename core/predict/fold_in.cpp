@@ -4,17 +4,18 @@
 #include <cmath>
 #include <vector>
 
+#include "likelihood/scalar.hpp"
 #include "random/scalar_stream.hpp"
 
 namespace psgld {
 namespace {
 
-constexpr double kWidth = 1.0;  // of the first bracket, in log w
+constexpr double kWidth = 1.0;  // of the first bracket, in log w; or in w, where it has any sign
 constexpr int kMostSteps = 200;
 
 // The entries of one row and the other factor at them, component by component.
 struct Entries {
-  std::vector<double> v, h, mu, base;
+  std::vector<double> v, h, mu, base, offset;
   std::vector<double> total;  // of h over all observed columns, one a component
   double phi = 1.0;
   size_t size() const { return v.size(); }
@@ -25,6 +26,7 @@ void gather(const FoldIn<T>& f, const double* all, int64_t r, int64_t s, Entries
   const int64_t first = f.start[r], last = f.start[r + 1];
   const int k = f.components;
   const T* h = f.h + s * f.columns * k;
+  const bool sums = families()[f.family].unit_weight;
   e.phi = f.phi[s];
   e.total.assign(k, 0.0);
   e.v.clear();
@@ -32,7 +34,7 @@ void gather(const FoldIn<T>& f, const double* all, int64_t r, int64_t s, Entries
   for (int64_t q = first; q < last; ++q) {
     const T* row = h + static_cast<int64_t>(f.index[q]) * k;
     for (int c = 0; c < k; ++c) e.total[c] += row[c];
-    if (f.beta == 1.0 && f.value[q] == 0.0) continue;  // a zero count is in the total, and nowhere else
+    if (sums && f.value[q] == 0.0) continue;  // a zero count is in the total, and nowhere else
     kept.push_back(f.index[q]);
     e.v.push_back(f.value[q]);
   }
@@ -43,31 +45,27 @@ void gather(const FoldIn<T>& f, const double* all, int64_t r, int64_t s, Entries
     for (int c = 0; c < k; ++c) e.h[c * n + q] = h[kept[q] * k + c];
   e.mu.resize(n);
   e.base.resize(n);
+  e.offset.assign(n, 0.0);
+  if (f.offset)
+    for (size_t q = 0; q < n; ++q) e.offset[q] = f.offset[s * f.columns + kept[q]];
 }
 
-// phi times the log likelihood along one component: mu = base + x h.
-double along(const Entries& e, const double* h, double total, double x, double beta, double floor) {
+// phi times the log likelihood along one component: eta = base + x h.
+template <class Family>
+double along(const Family& family, const Entries& e, const double* h, double total, double x, double floor) {
   const size_t n = e.size();
   double sum = 0.0;
-  if (beta == 1.0) {
-    for (size_t q = 0; q < n; ++q) sum += e.v[q] * std::log(std::max(e.base[q] + x * h[q], floor));
-    return sum - x * total;
-  }
   for (size_t q = 0; q < n; ++q) {
-    const double mu = beta == 2.0 ? e.base[q] + x * h[q] : std::max(e.base[q] + x * h[q], floor);
-    if (beta == 2.0) {
-      sum += (e.v[q] - 0.5 * mu) * mu;
-    } else if (beta == 0.0) {
-      sum -= e.v[q] / mu + std::log(mu);
-    } else {
-      const double p = std::pow(mu, beta - 1.0);
-      sum += e.v[q] * p / (beta - 1.0) - mu * p / beta;
-    }
+    const double mu = scalar::guarded<Family>(e.base[q] + x * h[q], floor);
+    if constexpr (Family::kUnitWeight)
+      sum += family.log_positive(e.v[q], mu);
+    else
+      sum += family.log_kernel(e.v[q], mu);
   }
-  return sum;
+  return Family::kUnitWeight ? sum - x * total : sum;
 }
 
-// One slice update of log x, whose log density is f (Neal 2003: stepping out, shrinking).
+// One slice update of a number whose log density is f (Neal 2003: stepping out, shrinking).
 template <class F>
 double slice(double at, F&& f, Stream& z) {
   const double level = f(at) - z.exponential();
@@ -82,14 +80,13 @@ double slice(double at, F&& f, Stream& z) {
   return at;
 }
 
+// Where a row starts: at 0, or where it is not negative at the right size: the row's sum, or the prior if the
+// row is empty.
 template <class T>
-void sample_row(const FoldIn<T>& f, int64_t r, int64_t s, Entries& e, T* out) {
+std::vector<double> first_row(const FoldIn<T>& f, const double* linear, const Entries& e) {
   const int k = f.components;
-  const size_t n = e.size();
-  const double *linear = f.linear + s * k, *quadratic = f.quadratic + s * k;
-  Stream z(f.seed, static_cast<uint32_t>(r), static_cast<uint32_t>(s), 0x80000000u);
   std::vector<double> w(k);
-  // A start of the right size: the row's sum, or the prior if the row is empty.
+  if (f.real) return w;
   double sum = 0.0, size = 0.0;
   for (double v : e.v) sum += v;
   for (double t : e.total) size += t;
@@ -97,19 +94,48 @@ void sample_row(const FoldIn<T>& f, int64_t r, int64_t s, Entries& e, T* out) {
     const double prior = linear[c] < 0.0 ? -1.0 / linear[c] : 1.0;
     w[c] = sum > 0.0 && size > 0.0 ? sum / size : prior;
   }
+  return w;
+}
+
+// What the prior's precision of whole rows adds to the linear part of component c.
+template <class T>
+double coupled(const FoldIn<T>& f, int64_t s, int c, const std::vector<double>& w) {
+  double sum = 0.0;
+  if (!f.coupling) return sum;
+  const int k = f.components;
+  for (int l = 0; l < k; ++l)
+    if (l != c) sum -= f.coupling[(s * k + c) * k + l] * w[l];
+  return sum;
+}
+
+template <class T, class Family>
+void sample_row(const FoldIn<T>& f, const Family& family, int64_t r, int64_t s, Entries& e, T* out) {
+  const int k = f.components;
+  const size_t n = e.size();
+  const double *linear = f.linear + s * k, *quadratic = f.quadratic + s * k;
+  Stream z(f.seed, static_cast<uint32_t>(r), static_cast<uint32_t>(s), 0x80000000u);
+  std::vector<double> w = first_row(f, linear, e);
   for (int sweep = 0; sweep < f.sweeps; ++sweep) {
-    std::fill(e.mu.begin(), e.mu.end(), 0.0);  // afresh, so that rounding does not add up
+    std::copy(e.offset.begin(), e.offset.end(), e.mu.begin());  // afresh, so that rounding does not add up
     for (int c = 0; c < k; ++c)
       for (size_t q = 0; q < n; ++q) e.mu[q] += w[c] * e.h[c * n + q];
     for (int c = 0; c < k; ++c) {
       const double* h = e.h.data() + c * n;
-      for (size_t q = 0; q < n; ++q) e.base[q] = std::max(e.mu[q] - w[c] * h[q], 0.0);
-      auto log_density = [&](double t) {
-        const double x = std::exp(t);
-        return along(e, h, e.total[c], x, f.beta, f.floor) / e.phi + (f.inverse + 1.0) * t +
-               (linear[c] - 0.5 * quadratic[c] * x) * x;
+      for (size_t q = 0; q < n; ++q) {
+        e.base[q] = e.mu[q] - w[c] * h[q];
+        if (!f.real) e.base[q] = std::max(e.base[q], 0.0);
+      }
+      const double slope = linear[c] + coupled(f, s, c, w);
+      auto log_density = [&](double x) {
+        return along(family, e, h, e.total[c], x, f.floor) / e.phi + (slope - 0.5 * quadratic[c] * x) * x;
       };
-      w[c] = std::max(std::exp(slice(std::log(w[c]), log_density, z)), 1e-30);
+      auto of_log = [&](double t) {
+        const double x = std::exp(t);
+        return along(family, e, h, e.total[c], x, f.floor) / e.phi + (f.inverse + 1.0) * t +
+               (slope - 0.5 * quadratic[c] * x) * x;
+      };
+      w[c] =
+          f.real ? slice(w[c], log_density, z) : std::max(std::exp(slice(std::log(w[c]), of_log, z)), 1e-30);
       for (size_t q = 0; q < n; ++q) e.mu[q] = e.base[q] + w[c] * h[q];
     }
   }
@@ -131,7 +157,8 @@ void fold_in(Pool& pool, const FoldIn<T>& f, T* out) {
       [&](int64_t task, Entries& e) {
         const int64_t s = task / f.rows, r = task % f.rows;
         gather(f, all.data(), r, s, e);
-        sample_row(f, r, s, e, out + task * f.components);
+        scalar::with_family(f.likelihood(s),
+                            [&](auto family) { sample_row(f, family, r, s, e, out + task * f.components); });
       });
 }
 

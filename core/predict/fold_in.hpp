@@ -1,15 +1,16 @@
-// Rows that were not in the data: draws of w >= 0 given its entries v and a draw of the other factor,
+// Rows that were not in the data: draws of w given its entries v and a draw of the other factor,
 //
-//   log p(w | v, h) = sum_j (v_j theta(mu_j) - kappa(mu_j)) / phi + sum_k (inverse log w_k + linear_k w_k -
-//   quadratic_k w_k^2 / 2),   mu_j = sum_k w_k h_jk,
+//   log p(w | v, h) = sum_j kernel(v_j, eta_j) / phi + sum_k (inverse log w_k + linear_k w_k - quadratic_k
+//   w_k^2 / 2) - sum_{k < l} coupling_kl w_k w_l,   eta_j = offset_j + sum_k w_k h_jk,
 //
-// by slice sampling of log w_k, one component after the other (Neal 2003): exact for every member of the
-// family in the limit of many sweeps, and without a step size.
+// by slice sampling, one component after the other (Neal 2003), of log w_k where w >= 0, else of w_k: exact
+// for every family in the limit of many sweeps, and without a step size.
 #pragma once
 
 #include <cstdint>
 
 #include "common/pool.hpp"
+#include "likelihood/families.hpp"
 
 namespace psgld {
 
@@ -20,13 +21,24 @@ struct FoldIn {
   const T* h;                        // draws x columns x components
   const double* phi;                 // one a draw
   const double *linear, *quadratic;  // draws x components
-  double inverse, beta, floor;
+  const double* coupling;  // draws x components x components, of which the diagonal is not read; or null
+  double inverse;
+  bool real;             // w has any sign
+  const double* offset;  // draws x columns, or null
+  int family;
+  int n_parameters;
+  const double* parameters;  // draws x n_parameters
+  double floor;
   const int64_t* start;  // compressed rows of the entries
   const int32_t* index;
   const double* value;
-  bool zeros;  // absent entries are zeros; for beta = 1 only
+  bool zeros;  // absent entries are zeros; for families whose weight is 1
   int sweeps;
   uint64_t seed;
+
+  Likelihood<double> likelihood(int64_t s) const {
+    return likelihood_of(family, parameters + s * n_parameters, n_parameters, floor);
+  }
 };
 
 // out: draws x rows x components.

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "likelihood/scalar.hpp"
 #include "predict/best_columns.hpp"
 #include "random/scalar_stream.hpp"
 
@@ -25,10 +26,10 @@ void for_blocks(Pool& pool, int64_t pairs, int64_t block, Body&& body) {
            [&](int64_t b) { body(b * block, std::min(block, pairs - b * block)); });
 }
 
-// mu - origin of one draw at n pairs.
+// eta - origin of one draw at n pairs.
 template <class T, class Out>
-void means(const Draws<T>& d, int64_t s, const int64_t* i, const int64_t* j, int64_t n, double origin,
-           T* scratch, Out* out) {
+void predictors(const Draws<T>& d, int64_t s, const int64_t* i, const int64_t* j, int64_t n, double origin,
+                T* scratch, Out* out) {
   const int k = d.components;
   kernels<T>().dots(d.w + s * d.rows * k, k, d.h + s * d.columns * k, k, k, i, j, n, scratch);
   const double offset = d.offset[s] - origin;
@@ -42,57 +43,63 @@ void means(const Draws<T>& d, int64_t s, const int64_t* i, const int64_t* j, int
         static_cast<Out>(scratch[q] + (static_cast<double>(a[i[q]]) + static_cast<double>(c[j[q]]) + offset));
 }
 
-double power(double mu, double p) {
-  if (p == 0.0) return 1.0;
-  if (p == 1.0) return mu;
-  if (p == 2.0) return mu * mu;
-  if (p == 0.5) return std::sqrt(mu);
-  if (p == 1.5) return mu * std::sqrt(mu);
-  if (p == 3.0) return mu * mu * mu;
-  return std::pow(mu, p);
+// eta of one draw at n pairs becomes mu.
+template <class T, class X>
+void respond(const Draws<T>& d, int64_t s, int64_t n, X* x) {
+  if (d.traits().identity) return;
+  scalar::with_family(d.likelihood(s), [&](auto family) {
+    for (int64_t q = 0; q < n; ++q) x[q] = static_cast<X>(family.response(x[q]));
+  });
 }
 
-double observe(double mu, double phi, const Observation& o, Stream& z) {
-  if (o.beta == 1.0) return phi * z.poisson(mu / phi);
-  if (o.beta == 0.0) return phi * mu * z.gamma(1.0 / phi);
-  if (o.beta == -1.0) return z.inverse_gaussian(mu, 1.0 / phi);
-  // Compound Poisson: a Poisson number of gamma variables.
-  const double number = z.poisson(power(mu, o.beta) / (phi * o.beta));
-  if (number == 0.0) return 0.0;
-  return z.gamma(number * o.beta / (1.0 - o.beta)) * phi * (1.0 - o.beta) * power(mu, 1.0 - o.beta);
+double observe(const Likelihood<double>& likelihood, double eta, double phi, Stream& z) {
+  double out = 0.0;
+  scalar::with_family(likelihood, [&](auto family) {
+    if constexpr (decltype(family)::kDraws) out = family.draw(eta, phi, z);
+  });
+  return out;
 }
 
-// Turns means at n <= kTilePairs pairs, draws x stride, into new observations.
+// Turns eta at n <= kTilePairs pairs, draws x stride, into new observations.
 template <class T, class X>
 void observe_tile(const Draws<T>& d, const Observation& o, const int64_t* i, const int64_t* j, int n, X* x,
                   int64_t stride) {
-  if (o.beta == 2.0) return kernels<X>().add_noise(i, j, n, d.draws, d.phi, o.seed, x, stride);
+  const Traits& family = d.traits();
+  if (family.additive) return kernels<X>().add_noise(i, j, n, d.draws, d.phi, o.seed, x, stride);
   static_assert(kFirstWords <= Stream::kBegun);
-  const bool jumps = o.beta > 0.0 && o.beta < 1.0;  // the number and the sum of them: twice the words
-  const int number = jumps ? kFirstWords : kFirstWords / 2;
+  const int number = family.words;
   alignas(64) uint32_t words[kFirstWords][kTilePairs] = {};
   alignas(64) double value[kTilePairs];
   std::fill_n(value, kTilePairs, 1.0);
   for (int64_t s = 0; s < d.draws; ++s) {
     const uint32_t draw = static_cast<uint32_t>(s);
     X* at = x + s * stride;
-    for (int q = 0; q < n; ++q) value[q] = std::max(static_cast<double>(at[q]), o.floor);
+    const Likelihood<double> likelihood = d.likelihood(s);
+    for (int q = 0; q < n; ++q) {
+      value[q] = at[q];
+      if (family.positive) value[q] = std::max(value[q], d.floor);
+    }
     kernels<X>().first_words(i, j, n, draw, o.seed, number, words);
     uint32_t left = (1u << n) - 1;
-    if (o.beta >= 0.0) left &= kernels<X>().first_try(o.beta, d.phi[s], words, ziggurat.x, value);
+    if (family.tries) left &= kernels<X>().first_try(likelihood, d.phi[s], words, ziggurat.x, value);
     for (; left; left &= left - 1) {
       const int q = std::countr_zero(left);
       Stream stream(o.seed, static_cast<uint32_t>(i[q]), static_cast<uint32_t>(j[q]), draw, words[0] + q,
                     number, kTilePairs);
-      value[q] = observe(value[q], d.phi[s], o, stream);
+      value[q] = observe(likelihood, value[q], d.phi[s], stream);
     }
     for (int q = 0; q < n; ++q) at[q] = static_cast<X>(value[q]);
   }
 }
 
-// The value at p (n - 1) of a sorted column of a tile, linear between two.
+// The value at p (n - 1) of a sorted column of a tile, linear between two; on a lattice, the first up to
+// which a share p of them are.
 template <class X>
-double quantile(const X* column, int64_t n, double p) {
+double quantile(const X* column, int64_t n, double p, bool lattice) {
+  if (lattice) {
+    const double share = std::ceil(p * static_cast<double>(n)) - 1.0;
+    return column[static_cast<int64_t>(std::max(share, 0.0)) * kTilePairs];
+  }
   const double at = p * static_cast<double>(n - 1);
   const int64_t low = static_cast<int64_t>(at);
   const double t = at - static_cast<double>(low), x = column[low * kTilePairs];
@@ -117,23 +124,26 @@ class Tiles {
 }  // namespace
 
 template <class T>
-void moments(Pool& pool, const Draws<T>& d, Index rows, Index columns, double beta, double floor,
-             double* mean, double* sd, double* noise) {
+void moments(Pool& pool, const Draws<T>& d, Index rows, Index columns, double* mean, double* sd,
+             double* noise) {
   for_blocks(pool, static_cast<int64_t>(rows.size()), kPairs, [&](int64_t first, int64_t n) {
     // Around the first draw: nothing cancels when the sd is small beside the mean.
     std::vector<double> mu(n), start(n), sum(n), squares(n), total(noise ? n : 0);
     std::vector<T> scratch(n);
     for (int64_t s = 0; s < d.draws; ++s) {
-      means(d, s, rows.data() + first, columns.data() + first, n, 0.0, scratch.data(), mu.data());
+      predictors(d, s, rows.data() + first, columns.data() + first, n, 0.0, scratch.data(), mu.data());
+      if (noise)
+        scalar::with_family(d.likelihood(s), [&](auto family) {
+          for (int64_t q = 0; q < n; ++q)
+            total[q] += family.variance(scalar::guarded<decltype(family)>(mu[q], d.floor), d.phi[s]);
+        });
+      respond(d, s, n, mu.data());
       if (s == 0) start = mu;
       for (int64_t q = 0; q < n; ++q) {
         const double away = mu[q] - start[q];
         sum[q] += away;
         squares[q] += away * away;
       }
-      if (noise)
-        for (int64_t q = 0; q < n; ++q)
-          total[q] += d.phi[s] * power(beta == 2.0 ? mu[q] : std::max(mu[q], floor), 2.0 - beta);
     }
     const double count = static_cast<double>(d.draws);
     for (int64_t q = 0; q < n; ++q) {
@@ -151,7 +161,10 @@ void values(Pool& pool, const Draws<T>& d, Index rows, Index columns, const Obse
   for_blocks(pool, pairs, kPairs, [&](int64_t first, int64_t n) {
     const int64_t *i = rows.data() + first, *j = columns.data() + first;
     std::vector<T> scratch(n);
-    for (int64_t s = 0; s < d.draws; ++s) means(d, s, i, j, n, 0.0, scratch.data(), out + s * pairs + first);
+    for (int64_t s = 0; s < d.draws; ++s) {
+      predictors(d, s, i, j, n, 0.0, scratch.data(), out + s * pairs + first);
+      if (!o.wanted && !o.linear) respond(d, s, n, out + s * pairs + first);
+    }
     if (!o.wanted) return;
     for (int64_t q = 0; q < n; q += kTilePairs) {
       const int m = static_cast<int>(std::min<int64_t>(kTilePairs, n - q));
@@ -165,9 +178,10 @@ void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const O
                std::span<const double> probabilities, double* out) {
   const int64_t pairs = static_cast<int64_t>(rows.size()), size = d.draws * kTilePairs;
   const int64_t block = std::clamp<int64_t>((1 << 21) / size * kTilePairs, 64, kPairs);
-  const bool doubles = o.wanted && o.beta != 2.0;  // a large count is more than a float
+  const bool doubles = o.wanted && !d.traits().additive;  // a large count is more than a float
+  const bool lattice = o.wanted && d.traits().lattice;
   // Around the offset of the first draw: what is left has few digits before the point.
-  const double origin = doubles ? 0.0 : d.offset[0];
+  const double origin = doubles || !d.traits().identity ? 0.0 : d.offset[0];
   for_blocks(pool, pairs, block, [&](int64_t first, int64_t n) {
     const int64_t *i = rows.data() + first, *j = columns.data() + first;
     const int64_t number = (n + kTilePairs - 1) / kTilePairs;
@@ -175,7 +189,8 @@ void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const O
     Tiles<double> tile(doubles ? size : 0);
     std::vector<T> scratch(n), mu(number * kTilePairs);
     for (int64_t s = 0; s < d.draws; ++s) {
-      means(d, s, i, j, n, origin, scratch.data(), mu.data());
+      predictors(d, s, i, j, n, origin, scratch.data(), mu.data());
+      if (!o.wanted) respond(d, s, n, mu.data());
       for (int64_t t = 0; t < number; ++t)
         std::copy_n(mu.data() + t * kTilePairs, kTilePairs, all.data() + t * size + s * kTilePairs);
     }
@@ -188,7 +203,7 @@ void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const O
         for (size_t p = 0; p < probabilities.size(); ++p)
           for (int r = 0; r < m; ++r)
             out[static_cast<int64_t>(p) * pairs + first + q + r] =
-                quantile(x + r, d.draws, probabilities[p]) + origin;
+                quantile(x + r, d.draws, probabilities[p], lattice) + origin;
       };
       T* x = all.data() + t * size;
       if (!doubles) {
@@ -208,7 +223,8 @@ void share_above(Pool& pool, const Draws<T>& d, Index rows, Index columns, const
     std::vector<double> mu(n), count(n);
     std::vector<T> scratch(n);
     for (int64_t s = 0; s < d.draws; ++s) {
-      means(d, s, rows.data() + first, columns.data() + first, n, 0.0, scratch.data(), mu.data());
+      predictors(d, s, rows.data() + first, columns.data() + first, n, 0.0, scratch.data(), mu.data());
+      respond(d, s, n, mu.data());
       for (int64_t q = 0; q < n; ++q) count[q] += mu[q] > threshold[first + q];
     }
     for (int64_t q = 0; q < n; ++q) out[first + q] = count[q] / static_cast<double>(d.draws);
@@ -241,14 +257,14 @@ void best(Pool& pool, const T* first, const T* second, int64_t rows, int64_t col
   });
 }
 
-#define PSGLD_INSTANTIATE(T)                                                                                 \
-  template void moments<T>(Pool&, const Draws<T>&, Index, Index, double, double, double*, double*, double*); \
-  template void values<T>(Pool&, const Draws<T>&, Index, Index, const Observation&, double*);                \
-  template void quantiles<T>(Pool&, const Draws<T>&, Index, Index, const Observation&,                       \
-                             std::span<const double>, double*);                                              \
-  template void share_above<T>(Pool&, const Draws<T>&, Index, Index, const double*, double*);                \
-  template void scores<T>(Pool&, const Draws<T>&, Index, ScoreKind, double, T*, T*);                         \
-  template void best<T>(Pool&, const T*, const T*, int64_t, int64_t, const int64_t*, const int32_t*,         \
+#define PSGLD_INSTANTIATE(T)                                                                         \
+  template void moments<T>(Pool&, const Draws<T>&, Index, Index, double*, double*, double*);         \
+  template void values<T>(Pool&, const Draws<T>&, Index, Index, const Observation&, double*);        \
+  template void quantiles<T>(Pool&, const Draws<T>&, Index, Index, const Observation&,               \
+                             std::span<const double>, double*);                                      \
+  template void share_above<T>(Pool&, const Draws<T>&, Index, Index, const double*, double*);        \
+  template void scores<T>(Pool&, const Draws<T>&, Index, ScoreKind, double, T*, T*);                 \
+  template void best<T>(Pool&, const T*, const T*, int64_t, int64_t, const int64_t*, const int32_t*, \
                         const bool*, int64_t, int64_t*);
 PSGLD_INSTANTIATE(float)
 PSGLD_INSTANTIATE(double)

@@ -1,4 +1,5 @@
-// What the draws say about cells of the matrix: mu_s = sum_k w_sik h_skj (+ biases), s = 1 … S.
+// What the draws say about cells of the matrix: eta_s = sum_k w_sik h_skj (+ biases), s = 1 … S, and the mean
+// mu_s of an observation, which most families have equal to it.
 //
 // Pairs are worked through in blocks, the draws one after the other within a block: a draw of W and H stays
 // in cache while the block reads it. Every pair is on its own, so neither blocks nor threads show in the
@@ -11,6 +12,7 @@
 
 #include "common/kernels.hpp"
 #include "common/pool.hpp"
+#include "likelihood/families.hpp"
 
 namespace psgld {
 
@@ -21,21 +23,29 @@ struct Draws {
   const T *w, *h;                // draws x rows x components, draws x columns x components
   const T *row_bias, *col_bias;  // draws x rows, draws x columns; or null
   const double *offset, *phi;    // one a draw
+  int family;
+  int n_parameters;
+  const double* parameters;  // draws x n_parameters
+  double floor;              // keeps a mean that must be positive away from 0
+
+  const Traits& traits() const { return families()[family]; }
+  Likelihood<double> likelihood(int64_t s) const {
+    return likelihood_of(family, parameters + s * n_parameters, n_parameters, floor);
+  }
 };
 
-// What a new observation is drawn from; `floor` keeps a mean that must be positive away from 0.
+// What is asked for: new observations, or mu, or (linear) eta.
 struct Observation {
-  bool wanted;  // else mu itself is meant
-  double beta, floor;
+  bool wanted;
   uint64_t seed;
+  bool linear = false;
 };
 
 using Index = std::span<const int64_t>;
 
-// mean, sd: of mu. noise: mean of phi mu^(2 - beta), unless null.
+// mean, sd: of mu. noise: mean of the variance of an observation, unless null.
 template <class T>
-void moments(Pool&, const Draws<T>&, Index rows, Index columns, double beta, double floor, double* mean,
-             double* sd, double* noise);
+void moments(Pool&, const Draws<T>&, Index rows, Index columns, double* mean, double* sd, double* noise);
 
 // out: draws x pairs.
 template <class T>
@@ -50,7 +60,7 @@ void quantiles(Pool&, const Draws<T>&, Index rows, Index columns, const Observat
 template <class T>
 void share_above(Pool&, const Draws<T>&, Index rows, Index columns, const double* threshold, double* out);
 
-// Some rows, and n columns from the first on, to be scored.
+// Some rows, and n columns from the first on, to be scored: by eta, whose order is that of mu.
 template <class T>
 ScoreTile<T> score_tile(const Draws<T>& d, Index rows, int64_t first, int64_t n, ScoreKind kind,
                         double threshold) {
@@ -71,8 +81,8 @@ ScoreTile<T> score_tile(const Draws<T>& d, Index rows, int64_t first, int64_t n,
           static_cast<T>(threshold)};
 }
 
-// All columns for some rows, rows x columns: mean of mu, and by `kind` its sd or the share above a threshold;
-// or, without a second result, mean + threshold sd.
+// All columns for some rows, rows x columns: mean of eta, and by `kind` its sd or the share above a
+// threshold; or, without a second result, mean + threshold sd.
 template <class T>
 void scores(Pool&, const Draws<T>&, Index rows, ScoreKind kind, double threshold, T* mean, T* second);
 

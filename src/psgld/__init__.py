@@ -2,7 +2,7 @@
 
     V ≈ W H,   W, H ~ p(W, H | V)
 
-Posterior draws for Tweedie factor models by parallel stochastic gradient Langevin dynamics.
+Posterior draws for factor models by parallel stochastic gradient Langevin dynamics.
 """
 
 from importlib import import_module
@@ -18,6 +18,7 @@ from .dynamics.step_size import Constant, Cyclical, Decay, Power
 from .engines import MPI, Reference, Threads
 from .errors import DataError, ModelError, PsgldError, PsgldWarning, SamplingError
 from .models import (
+    Bernoulli,
     CompoundPoisson,
     Exponential,
     FactorModel,
@@ -25,6 +26,7 @@ from .models import (
     GammaPrior,
     Gaussian,
     InverseGaussian,
+    NegativeBinomial,
     Normal,
     NormalWishart,
     Poisson,
@@ -55,6 +57,7 @@ __all__ = [
     "BPMFGibbs",
     "BayesianMF",
     "BayesianNMF",
+    "Bernoulli",
     "CompoundPoisson",
     "Constant",
     "Cyclic",
@@ -73,6 +76,7 @@ __all__ = [
     "InverseGaussian",
     "Mean",
     "ModelError",
+    "NegativeBinomial",
     "NonNegative",
     "Normal",
     "NormalWishart",

@@ -11,6 +11,8 @@ _Float: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 
 instruction_set: str
 
+def families() -> dict[str, dict[str, Any]]: ...
+
 class Pool:
     def __init__(self, threads: int) -> None: ...
     @property
@@ -53,12 +55,12 @@ class _Chain:
         grid: _Grid,
         components: int,
         swapped: bool,
-        family: int,
-        beta: float,
+        family: str,
         floor: float,
         zeros: bool,
         close: bool,
     ) -> None: ...
+    def set_parameters(self, parameters: _F64) -> None: ...
     def set_prior(self, which: int, inverse: float, linear: _F64, quadratic: _F64) -> None: ...
     def set_coupling(self, which: int, precision: _F64) -> None: ...
     def set_move(self, which: int, move: _F64) -> None: ...
@@ -150,17 +152,24 @@ class Gibbs64(_Gibbs): ...
 
 class _Draws:
     def __init__(
-        self, W: _Float, H: _Float, row_bias: _Float | None, col_bias: _Float | None, offset: _F64, phi: _F64
+        self,
+        W: _Float,
+        H: _Float,
+        row_bias: _Float | None,
+        col_bias: _Float | None,
+        offset: _F64,
+        phi: _F64,
+        family: str,
+        parameters: _F64,
+        floor: float,
     ) -> None: ...
-    def moments(self, pool: Pool, rows: _I64, cols: _I64, beta: float, floor: float, out: _F64) -> None: ...
+    def moments(self, pool: Pool, rows: _I64, cols: _I64, out: _F64) -> None: ...
     def values(
         self,
         pool: Pool,
         rows: _I64,
         cols: _I64,
-        fresh: bool,
-        beta: float,
-        floor: float,
+        kind: str,
         seed: int,
         out: _F64,
     ) -> None: ...
@@ -170,8 +179,6 @@ class _Draws:
         rows: _I64,
         cols: _I64,
         fresh: bool,
-        beta: float,
-        floor: float,
         seed: int,
         probabilities: _F64,
         out: _F64,
@@ -209,8 +216,12 @@ def fold_in(
     phi: _F64,
     linear: _F64,
     quadratic: _F64,
+    coupling: _F64,
     inverse: float,
-    beta: float,
+    real: bool,
+    offset: _F64,
+    family: str,
+    parameters: _F64,
     floor: float,
     start: _I64,
     index: NDArray[np.int32],

@@ -1,4 +1,4 @@
-"""Synthetic data with a known truth: any member of the Tweedie family, and ratings like MovieLens'."""
+"""Synthetic data with a known truth: any likelihood, and ratings like MovieLens'."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .data.observations import Observations
 from .errors import DataError
-from .models import Tweedie
+from .models import Likelihood
 from .models import likelihood as as_likelihood
 
 Array = NDArray[np.float64]
@@ -29,34 +29,34 @@ _TOP = 0.5
 @final
 @dataclass(frozen=True, eq=False)
 class Synthetic:
-    """Synthetic data and its true parameters: v_ij ~ p(· | μ_ij, φ), μ = W H.
+    """Data and the truth that made it: v_ij ~ p(· | η_ij, θ), η = W H.
 
     Attributes
     ----------
     V : the observations.
     W, H : the true factors, (I, K) and (K, J). For ratings, the last two components are the biases:
         W = [W₀, a, 1] and H = [H₀; 1; c].
-    likelihood : the likelihood, with its dispersion.
+    likelihood : the likelihood, with the parameters that were used.
     test : entries held out of V as (rows, cols, values), or None.
     """
 
     V: Observations
     W: Array
     H: Array
-    likelihood: Tweedie
+    likelihood: Likelihood
     test: Triples | None = None
 
     @property
     def mu(self) -> Array:
         """The means of all cells, (I, J)."""
-        return np.asarray(self.W @ self.H)
+        return self.likelihood.response(self.W @ self.H)
 
 
 def synthetic(
     rows: int,
     cols: int,
     rank: int,
-    likelihood: str | Tweedie = "poisson",
+    likelihood: str | Likelihood = "poisson",
     observed: float = 1.0,
     seed: Seed = 0,
 ) -> Synthetic:
@@ -67,8 +67,8 @@ def synthetic(
     rows, cols, rank
         I, J and K.
     likelihood
-        A likelihood or its name. If it does not fix the dispersion, the standard deviation of the noise is
-        half of a typical mean.
+        A likelihood or its name. A dispersion that it leaves open is set so that the noise is half as large
+        as a typical mean; other parameters likewise, to a typical value.
     observed
         The fraction of cells that are observed, chosen at random; if it is below 1 the data is sparse.
     seed
@@ -87,15 +87,15 @@ def synthetic(
     member = as_likelihood(likelihood)
     W, H = _factor(rng, rows, rank, member), _factor(rng, cols, rank, member).T
     mean = _MEAN if member.nonnegative_mean else 1.0
-    phi = mean**member.beta / 4.0 if member.phi is None else member.phi
+    theta = member.typical(mean)
     if observed == 1.0:
-        V = Observations.from_dense(member.sample(W @ H, phi, rng))
+        V = Observations.from_dense(member.sample(W @ H, *theta, rng))
     else:
         number = max(1, round(observed * rows * cols))
         i, j = np.divmod(np.sort(rng.choice(rows * cols, number, replace=False, shuffle=False)), cols)
-        values = member.sample(_means(W, H, i, j), phi, rng)
+        values = member.sample(_means(W, H, i, j), *theta, rng)
         V = Observations.from_coo(i, j, values, (rows, cols), absent="unobserved")
-    return Synthetic(V, W, H, _with_phi(member, phi))
+    return Synthetic(V, W, H, member.fixed(theta))
 
 
 def ratings(
@@ -145,10 +145,10 @@ def ratings(
     everything = Observations.from_coo(i, j, values, (users, items), "unobserved", "error", *names)
     V, (r, c, held_out) = everything.split(test, seed=rng)
     triples = r, c, np.asarray(held_out, np.float64)
-    return Synthetic(V, W, H, _with_phi(likelihood, phi), triples)
+    return Synthetic(V, W, H, likelihood.fixed((phi,)), triples)
 
 
-def _factor(rng: np.random.Generator, n: int, rank: int, likelihood: Tweedie) -> Array:
+def _factor(rng: np.random.Generator, n: int, rank: int, likelihood: Likelihood) -> Array:
     """Draw a factor such that μ is about `_MEAN`, or about ±1 if it may be negative."""
     if likelihood.nonnegative_mean:
         shape = 2.0
@@ -182,12 +182,6 @@ def _long_tailed(
 
 def _means(W: Array, H: Array, i: NDArray[np.int64], j: NDArray[np.int64]) -> Array:
     return np.asarray(np.einsum("nk,nk->n", W[i], H.T[j]))
-
-
-def _with_phi(likelihood: Tweedie, phi: float) -> Tweedie:
-    from .models import likelihood_from_dict
-
-    return likelihood_from_dict({**likelihood.to_dict(), "phi": phi})
 
 
 def _rng(seed: Any) -> np.random.Generator:

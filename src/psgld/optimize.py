@@ -160,8 +160,8 @@ def _estimate(chain: Any, climb: Any, interrupted: bool) -> Estimate:
     (W, row_bias), (H, col_bias) = (
         mode.unpack(chain.factors.factor(mode.axis), hyper.offset) for mode in setup.model.modes
     )
-    likelihood, phi = setup.model.likelihood, hyper.phi
-    if likelihood.beta == 2.0 and likelihood.phi is None:
+    phi = hyper.phi
+    if setup.model.likelihood.conjugate:
         phi = chain.factors.fresh_squared_residuals() / setup.data.size
     return Estimate(
         W=W,

@@ -79,7 +79,7 @@ def test_draws_only_from_chunks_that_have_entries():
     index = np.nonzero(empty)[1].astype(np.int32)
     start = np.concatenate([[0], np.cumsum(empty.sum(1))])
     grid = _core.Grid32(start, index, np.ones(len(index)), False, False, 0.0, 0, I, *SIDES.values())
-    made = _core.Chain32(grid, K, False, 0, 1.0, 1e-30, False, False)
+    made = _core.Chain32(grid, K, False, "poisson", 1e-30, False, False)
     one = np.ones(1)
     for wrong in ([1, 1], [0, -1]):
         with pytest.raises(ValueError, match="a chunk without entries"):

@@ -19,8 +19,12 @@ from psgld.data.partition import Strips
 from psgld.engines import H, Stretch, Threads, W
 from psgld.engines.core_grid import CoreGrid
 from psgld.engines.reference import update as reference
+from psgld.models import FAMILIES as NAMED
+from psgld.models import Likelihood
 
-FAMILIES = (1.0, 2.0, 0.0, -1.0, 0.5, 0.3, -0.5)
+POWERS = (1.0, 2.0, 0.0, -1.0, 0.5, 0.3, -0.5)
+FAMILIES = [*map(Tweedie, POWERS), *(make() for make in NAMED if not issubclass(make, Tweedie))]
+"""Every functor of the core, for any power of Tweedie's; other families come from the registry."""
 METRICS = ("identity", "non-negative", "real-valued")
 STEPS = {"identity": 2e-3, "non-negative": 0.1, "real-valued": 0.05}
 RANKS = (1, 3, 8, 16, 17, 32, 50, 64, 100, 130)
@@ -39,11 +43,14 @@ class Problem:
     """One small V, its blocks, two factors and their rules, in the core and in the reference."""
 
     def __init__(
-        self, shape, rank, beta, form="dense", metric="identity", dtype="float64", temperature=1.0, seed=0,
+        self, shape, rank, family, form="dense", metric="identity", dtype="float64", temperature=1.0, seed=0,
         momentum=0.0,
     ):  # fmt: skip
         rng = np.random.default_rng([seed, *shape, rank])
-        (rows, cols, blocks), self.beta, self.metric, self.dtype = shape, beta, metric, np.dtype(dtype)
+        (rows, cols, blocks), self.metric, self.dtype = shape, metric, np.dtype(dtype)
+        self.likelihood = family if isinstance(family, Likelihood) else Tweedie(family)
+        _, self.theta = self.likelihood.split(self.likelihood.typical(2.0))
+        self.model = reference.Model(self.likelihood, FLOOR, self.theta)
         self.rank, self.phi, self.step, self.temperature = rank, 1.7, STEPS[metric], temperature
         self.momentum = momentum
         self.strips = uneven(rows, blocks, rng), uneven(cols, blocks, rng)
@@ -51,7 +58,7 @@ class Problem:
         self.x = [self._factor(n, rng) for n in (rows, cols)]
         engine = Threads(2)
         self.grid = engine.grid(self.data, *self.strips, 0.0, self.dtype)
-        self.chain = engine.factors(self.grid, rank, Tweedie(beta), FLOOR)
+        self.chain = engine.factors(self.grid, rank, self.likelihood, FLOOR)
         self._set_up(rng)
 
     def _round(self, x):
@@ -59,11 +66,13 @@ class Problem:
         return np.float32(x).astype(np.float64)
 
     def _data(self, rows, cols, form, rng):
-        signed = self.beta == 2.0 and form != "zeros"
+        signed = not self.likelihood.nonnegative_mean and form != "zeros"
         size = rows, cols
         V = self._round(rng.normal(0.5, 1.0, size) if signed else rng.gamma(3.0, 0.4, size) + 0.1)
-        if self.beta == 1.0:
+        if self.likelihood.counts:
             V = np.ceil(V)
+        if not self.likelihood.can_occur(V).all():
+            V = (V > 1).astype(float)
         density = {"dense": 0.8, "sparse": 0.3, "zeros": 0.3}[form]
         hidden = rng.random((rows, cols)) > density
         hidden[rng.integers(rows)] = True  # a row without entries
@@ -79,22 +88,22 @@ class Problem:
         return V, Observations.from_coo(i, j, V[i, j], V.shape, absent=absent)
 
     def _factor(self, n, rng):
-        if self.beta == 2.0 and self.metric != "non-negative":
+        if not self.likelihood.nonnegative_mean and self.metric != "non-negative":
             return self._round(rng.normal(0.0, self.rank**-0.25, (n, self.rank)))
         return self._round(rng.gamma(4.0, 0.3, (n, self.rank)) / np.sqrt(self.rank))
 
     def _set_up(self, rng):
         chain, K = self.chain, self.rank
-        nonnegative = self.beta != 2.0 or self.metric == "non-negative"
+        nonnegative = self.likelihood.nonnegative_mean or self.metric == "non-negative"
         chain.set_dynamics(KEY, self.metric, nonnegative, self.temperature)
-        chain.set_phi(self.phi)
+        chain.set_parameters(self.phi, self.theta)
         chain.set_momentum(self.momentum)
         self.rules = []
         for which in (W, H):
             self.chain.set_factor(which, self.x[which])
         if self.metric == "non-negative":
             chain.accumulate("weight")
-            sums = reference.gradients(self.V, *self.x, self.beta, FLOOR, reference.weight)
+            sums = reference.gradients(self.V, *self.x, self.model, weights=True)
         for which in (W, H):
             rate, linear, quadratic = rng.uniform(0.5, 2.0, (3, K))
             # One factor with, one without. In the other metrics 1/x would magnify rounding near 0.
@@ -138,7 +147,7 @@ class Problem:
         for q in range(iterations):
             expected = reference.iterate(
                 self.V, *expected, *self.strips, int(parts[q]), t0 + q, steps[q],
-                scales[q] / self.phi, (self.beta, FLOOR), self.rules,
+                scales[q] / self.phi, self.model, self.rules,
             )  # fmt: skip
         self.chain.advance(Stretch(t0, parts, steps, scales))
         for which in (W, H):
@@ -149,18 +158,26 @@ class Problem:
 def combinations():
     """Yield every family × metric × form, with ranks and shapes taking turns."""
     ranks, shapes = itertools.cycle(RANKS), itertools.cycle(SHAPES)
-    for beta, metric, form in itertools.product(FAMILIES, METRICS, ("dense", "sparse", "zeros")):
-        if form != "zeros" or beta in (1.0, 2.0):
+    for family, metric, form in itertools.product(FAMILIES, METRICS, ("dense", "sparse", "zeros")):
+        if form != "zeros" or family.zeros:
             for _ in range(2):
-                yield next(shapes), next(ranks), beta, form, metric
+                yield next(shapes), next(ranks), family, form, metric
 
 
 CASES = list(combinations())
 
 
+def named(family):
+    return f"{family.beta:g}" if isinstance(family, Tweedie) else family.name
+
+
+def test_every_functor_of_the_core_is_compared():
+    assert {family.functor for family in FAMILIES} == set(_core.families())
+
+
 def label(case):
-    (rows, cols, blocks), rank, beta, form, metric = case
-    return f"{beta:g}-{form}-{metric}-{rows}x{cols}-B{blocks}-K{rank}"
+    (rows, cols, blocks), rank, family, form, metric = case
+    return f"{named(family)}-{form}-{metric}-{rows}x{cols}-B{blocks}-K{rank}"
 
 
 def use_compiled_noise(monkeypatch, problem):
@@ -331,17 +348,17 @@ def test_wide_indices():
 
 # -- sums over parts and over everything ---------------------------------------------------------------------
 
-FORMS = [(beta, form) for beta in FAMILIES for form in ("dense", "sparse")] + [(1.0, "zeros"), (2.0, "zeros")]
+FORMS = [(f, form) for f in FAMILIES for form in ("dense", "sparse", "zeros") if form != "zeros" or f.zeros]
+by_form = pytest.mark.parametrize(("family", "form"), FORMS, ids=[f"{named(f)}-{form}" for f, form in FORMS])
 
 
 @pytest.mark.parametrize("shape", [(37, 23, 3), (23, 37, 5), (4, 4, 4)])
-@pytest.mark.parametrize(("beta", "form"), FORMS)
-def test_accumulated_sums(beta, form, shape):
-    problem = Problem(shape, 5, beta, form)
-    passes = (("score", reference.score), ("weight", reference.weight))
-    for (kind, e), part in itertools.product(passes, range(-1, problem.blocks)):
+@by_form
+def test_accumulated_sums(family, form, shape):
+    problem = Problem(shape, 5, family, form)
+    for kind, part in itertools.product(("score", "weight"), range(-1, problem.blocks)):
         V = problem.V if part < 0 else problem.cells(part)
-        expected = reference.gradients(V, *problem.x, beta, FLOOR, e)
+        expected = reference.gradients(V, *problem.x, problem.model, weights=kind == "weight")
         problem.chain.accumulate(kind, part)
         for which in (W, H):
             got = problem.chain.accumulated(which)
@@ -351,10 +368,10 @@ def test_accumulated_sums(beta, form, shape):
 
 @pytest.mark.parametrize("schedule", [Cyclic(), Reshuffled(), Proportional()], ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("shape", [(37, 23, 3), (23, 37, 5), (4, 4, 4), (9, 3, 3)])
-@pytest.mark.parametrize(("beta", "form"), FORMS)
-def test_gradient_is_unbiased(beta, form, shape, schedule):
+@by_form
+def test_gradient_is_unbiased(family, form, shape, schedule):
     """The average over the schedule of s × (gradient of the part) is the full gradient, on uneven grids."""
-    problem = Problem(shape, 4, beta, form, seed=3)
+    problem = Problem(shape, 4, family, form, seed=3)
     sizes, B = problem.grid.part_sizes, problem.blocks
     assert sizes.sum() == np.count_nonzero(~np.isnan(problem.V)) == problem.data.size
     parts, scales = schedule.parts(1, 50 * B, sizes, KEY)
@@ -366,7 +383,7 @@ def test_gradient_is_unbiased(beta, form, shape, schedule):
         problem.chain.accumulate("score", int(part))
         for which in (W, H):
             average[which] += probability[part] * scale[0] * problem.chain.accumulated(which)
-    full = reference.gradients(problem.V, *problem.x, beta, FLOOR)
+    full = reference.gradients(problem.V, *problem.x, problem.model)
     for which in (W, H):
         np.testing.assert_allclose(average[which], full[which], rtol=1e-10, atol=1e-11)
 
@@ -476,16 +493,21 @@ def test_mu(shape, rank, dtype):
     np.testing.assert_allclose(out, expected, rtol=rtol)
 
 
-@pytest.mark.parametrize("beta", FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
 @pytest.mark.parametrize("n", [1, 5, 16, 1003])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_log_kernel_is_that_of_the_models(beta, n, dtype):
+def test_log_kernel_is_that_of_the_models(family, n, dtype):
     rng = np.random.default_rng(n)
     v, mu = rng.gamma(2.0, size=(2, n)).astype(dtype) + np.dtype(dtype).type(0.01)
-    if beta == 1.0:
+    if family.counts:
         v = np.floor(v)
-    core = Problem((5, 4, 1), 2, beta, dtype=dtype).chain.core
-    terms = Tweedie(beta).kernel(v.astype(float), np.maximum(mu, FLOOR).astype(float))
+    if not family.can_occur(v).all():
+        v = np.minimum(v, 1.0)
+    if not family.nonnegative_mean:
+        mu = np.where(np.arange(n) % 2, 8 * mu, -8 * mu).astype(dtype)
+    problem = Problem((5, 4, 1), 2, family, dtype=dtype)
+    core, floor = problem.chain.core, FLOOR if family.nonnegative_mean else -np.inf
+    terms = family.kernel(v.astype(float), np.maximum(mu, floor).astype(float), *problem.theta)
     error = np.abs(terms).sum() * (1e-13 if dtype == "float64" else 3e-6)
     assert core.log_kernel(v, mu) == pytest.approx(terms.sum(), abs=error)
 

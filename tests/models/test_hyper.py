@@ -10,7 +10,6 @@ from scipy import stats
 
 from psgld.models import (
     CompoundPoisson,
-    DispersionMove,
     Exponential,
     FactorModel,
     FactorStats,
@@ -21,6 +20,7 @@ from psgld.models import (
     InverseGaussian,
     Moments,
     Normal,
+    ParameterMove,
     Poisson,
     Tweedie,
 )
@@ -44,7 +44,7 @@ def stats_of(x):
     ],
 )
 def test_nonnegative_start_has_the_mean_of_the_data(row, col, scale):
-    hyper = start(FactorModel(5, "poisson", row, col), Moments(3.0 * scale, 1.0, 10), 1.0)
+    hyper = start(FactorModel(5, "poisson", row, col), Moments(3.0 * scale, 1.0, 10), (1.0,))
     mean = 5 * (row.shape / hyper.row_rate) * (col.shape / hyper.col_rate)
     assert mean == pytest.approx(np.full(5, 3.0 * scale))
     for prior, rate in ((row, hyper.row_rate), (col, hyper.col_rate)):
@@ -54,25 +54,25 @@ def test_nonnegative_start_has_the_mean_of_the_data(row, col, scale):
 @pytest.mark.parametrize("scale", SCALES)
 def test_real_valued_start_has_the_spread_of_the_data(scale):
     moments = Moments(3.0 * scale, 4.0 * scale**2, 10)
-    biased = start(FactorModel(5, "gaussian", bias=True), moments, 0.5)
+    biased = start(FactorModel(5, "gaussian", bias=True), moments, (0.5,))
     assert 5 / (biased.row_rate * biased.col_rate)[:5] == pytest.approx(np.full(5, 4.0 * scale**2))
     assert biased.offset == moments.mean
     assert [biased.row_rate[5], biased.col_rate[6]] == pytest.approx([0.25 / scale**2] * 2)
     assert biased.row_rate[6] == biased.col_rate[5] == 1.0
-    plain = start(FactorModel(5, "gaussian"), moments, 0.5)
+    plain = start(FactorModel(5, "gaussian"), moments, (0.5,))
     assert 5 / (plain.row_rate * plain.col_rate) == pytest.approx(np.full(5, 13.0 * scale**2))
     assert plain.offset == 0.0
 
 
 @pytest.mark.parametrize("name", ["gaussian", "poisson"])
 def test_start_of_an_empty_matrix_is_finite(name):
-    hyper = start(FactorModel(2, name), Moments(0.0, 0.0, 0), 1.0)
+    hyper = start(FactorModel(2, name), Moments(0.0, 0.0, 0), (1.0,))
     assert (hyper.row_rate > 0).all() and np.isfinite(hyper.row_rate).all()
 
 
 def test_what_the_user_fixed_stays_exactly():
     model = FactorModel(2, Gaussian(0.7), Normal(3.0), Normal(4.0), bias=True)
-    first = start(model, Moments(1.0, 2.0, 50), start_phi=9.0)
+    first = start(model, Moments(1.0, 2.0, 50), model.likelihood.start(lambda: [9.0]))
     x = np.random.default_rng(0).normal(size=(6, 4))
     hyper = draw(model, first, first, [stats_of(x), stats_of(x)], np.random.default_rng(0), rss=10.0, size=50)
     assert hyper.row_rate.tolist() == [3.0, 3.0, 3.0, 1.0]
@@ -83,7 +83,7 @@ def test_what_the_user_fixed_stays_exactly():
 
 def test_draws_of_a_biased_gaussian_are_the_conditionals():
     rng, model = np.random.default_rng(4), FactorModel(1, "gaussian", bias=True)
-    first = start(model, Moments(3.0, 2.0, 100), start_phi=0.5)
+    first = start(model, Moments(3.0, 2.0, 100), theta=(0.5,))
     row, col = rng.normal(size=(30, 3)), 3.0 + rng.normal(size=(20, 3))
     drawn = [draw(model, first, first, [stats_of(row), stats_of(col)], rng, 40.0, 100) for _ in range(3000)]
     # W is the longer factor: its precision stays, which pins the scale; that of H is drawn.
@@ -102,7 +102,7 @@ def test_draws_of_a_biased_gaussian_are_the_conditionals():
 
 def test_draw_of_an_exponential_rate():
     rng, model = np.random.default_rng(5), FactorModel(3, "poisson", col_prior=Exponential(2.0))
-    first = start(model, Moments(6.0, 2.0, 100), start_phi=1.0)
+    first = start(model, Moments(6.0, 2.0, 100), theta=(1.0,))
     w = rng.gamma(2.0, size=(10, 3))
     drawn = [draw(model, first, first, [stats_of(w), stats_of(w)], rng, 1.0, 1) for _ in range(3000)]
     rate = 1 / first.row_rate[0] + w.sum()
@@ -112,13 +112,13 @@ def test_draw_of_an_exponential_rate():
 
 def test_without_residuals_the_noise_stays():
     model = FactorModel(1, "gaussian")
-    first = start(model, Moments(0.0, 1.0, 10), start_phi=0.5)
+    first = start(model, Moments(0.0, 1.0, 10), theta=(0.5,))
     x = stats_of(np.ones((4, 1)))
     assert draw(model, first, first, [x, x], np.random.default_rng(0)).phi == 0.5
 
 
 def test_there_and_back():
-    hyper = start(FactorModel(3, "gaussian", bias=True), Moments(1.0, 2.0, 10), 0.1)
+    hyper = start(FactorModel(3, "gaussian", bias=True), Moments(1.0, 2.0, 10), (0.1,))
     again = Hyper.from_dict(json.loads(json.dumps(hyper.to_dict())))
     assert again.to_dict() == hyper.to_dict()
 
@@ -138,10 +138,10 @@ def test_there_and_back():
 def test_dispersion_is_found_from_far_away(member, phi, off):
     rng = np.random.default_rng(6)
     mu = rng.gamma(3.0, size=500)
-    move = DispersionMove(member, member.sample(mu, phi, rng), start=off * phi)
+    move = ParameterMove(member, member.sample(mu, phi, rng), start=(off * phi,))
     chain, now = [], off * phi
     for _ in range(300):
-        now = move(now, mu, rng)
+        (now,) = move((now,), mu, rng)
         chain.append(now)
     log_phi = np.log(chain[50:])
     assert log_phi.mean() == pytest.approx(np.log(phi), abs=3.5 * log_phi.std())
@@ -152,14 +152,14 @@ def test_dispersion_move_leaves_its_posterior_invariant():
     # Gaussian: the posterior of φ under the move's prior, tabulated on a grid, is the reference.
     rng = np.random.default_rng(7)
     v, mu = rng.normal(0.0, 1.0, 40), np.zeros(40)
-    move = DispersionMove(Gaussian(), v, start=1.0, proposals=20)
+    move = ParameterMove(Gaussian(), v, start=(1.0,), proposals=20)
     grid = np.linspace(-2.0, 2.0, 2001)
     log_post = np.array([Gaussian().logpdf(v, 0.0, np.exp(g)).sum() for g in grid]) - 0.5 * (grid / 5) ** 2
     weight = np.exp(log_post - log_post.max())
     cdf = np.cumsum(weight) / weight.sum()
     chain, now = [], 1.0
     for _ in range(2000):
-        now = move(now, mu, rng)
+        (now,) = move((now,), mu, rng)
         chain.append(np.log(now))
     assert stats.kstest(np.interp(chain[::2], grid, cdf), "uniform").pvalue > 1e-3
 
@@ -167,9 +167,10 @@ def test_dispersion_move_leaves_its_posterior_invariant():
 def test_dispersion_of_counts_when_asked():
     rng = np.random.default_rng(8)
     v, mu = rng.negative_binomial(4, 0.2, 800), np.full(800, 16.0)
-    move, now = DispersionMove(Poisson(phi=None), v, start=1.0, proposals=200), 1.0
-    assert move(now, mu, rng) == pytest.approx(Poisson().deviance(v, mu).mean(), rel=0.25)
+    move = ParameterMove(Poisson(phi=None), v, start=(1.0,), proposals=200)
+    assert move((1.0,), mu, rng)[0] == pytest.approx(Poisson().deviance(v, mu).mean(), rel=0.25)
 
 
 def test_no_values_no_move():
-    assert DispersionMove(Gamma(), np.empty(0), start=1.0)(0.3, np.empty(0), np.random.default_rng(0)) == 0.3
+    move = ParameterMove(Gamma(), np.empty(0), start=(1.0,))
+    assert move((0.3,), np.empty(0), np.random.default_rng(0)) == (0.3,)

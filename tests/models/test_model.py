@@ -14,9 +14,10 @@ from psgld.models import LIKELIHOODS, Exponential, FactorModel, GammaPrior, Gaus
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_priors_follow_the_likelihood(name):
     model = FactorModel(rank=3, likelihood=name)
-    expected = Normal() if name == "gaussian" else Exponential()
+    real = name in ("gaussian", "bernoulli")
+    expected = Normal() if real else Exponential()
     assert model.row_prior == model.col_prior == expected
-    assert model.nonnegative == (name != "gaussian")
+    assert model.nonnegative != real
     assert model.likelihood == LIKELIHOODS[name]()
 
 

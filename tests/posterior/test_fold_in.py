@@ -9,16 +9,20 @@ from scipy import sparse, stats
 import psgld
 from psgld.datasets import ratings, synthetic
 from psgld.dynamics.step_size import Power
-from psgld.posterior.fold_in import Entries, Other, draw, gaussian, mode
+from psgld.posterior.fold_in import draw, gaussian, point
+from psgld.posterior.map_rows import nonnegative_mode
+from psgld.posterior.new_rows import Entries, Other
 from psgld.posterior.posterior import Posterior
 
 
-def other(H, phi, rate, prior, beta, draws=1, bias=None, bias_rate=None):
+def other(H, phi, rate, prior, likelihood, draws=1, bias=None, bias_rate=None, theta=()):
     """The same fixed other factor in every draw."""
     H = np.repeat(np.asarray(H, float)[None], draws, axis=0)
     repeat = None if bias is None else np.repeat(np.asarray(bias, float)[None], draws, axis=0)
     own = None if bias_rate is None else np.full(draws, bias_rate)
-    return Other(H, repeat, np.full((draws, H.shape[2]), rate), own, np.full(draws, phi), prior, beta)
+    given = np.repeat([[*likelihood.constants, *theta]], draws, axis=0).reshape(draws, -1)
+    rates = np.full((draws, H.shape[2]), rate)
+    return Other(H, repeat, rates, own, np.full(draws, phi), prior, likelihood, given)
 
 
 def entries(rows, zeros=False):
@@ -36,7 +40,7 @@ def test_gaussian_rows_have_their_normal_posterior(bias, pattern):
     H, offset, v = rng.normal(size=(J, K)), rng.normal(size=J) if bias else None, rng.normal(size=J)
     kept = np.arange(J) if pattern == "whole" else np.array([1, 4, 5, 9])
     found = entries([{int(j): v[j] for j in kept}])
-    o = other(H, 0.4, 2.0, psgld.Normal(), 2.0, S, offset, 3.0 if bias else None)
+    o = other(H, 0.4, 2.0, psgld.Normal(), psgld.Gaussian(), S, offset, 3.0 if bias else None)
     X, own = gaussian(o, found, seed=1)
     design = np.hstack([H, np.ones((J, 1))])[kept] if bias else H[kept]
     rate = np.diag([2.0] * K + [3.0] * bias)
@@ -46,7 +50,7 @@ def test_gaussian_rows_have_their_normal_posterior(bias, pattern):
     np.testing.assert_allclose(got.mean(0), mean, atol=5 * np.sqrt(np.diag(cov).max() / S))
     np.testing.assert_allclose(np.cov(got.T), cov, atol=0.03 * cov.max())
     exact, own = gaussian(
-        other(H, 0.4, 2.0, psgld.Normal(), 2.0, 1, offset, 3.0 if bias else None), found, None
+        other(H, 0.4, 2.0, psgld.Normal(), psgld.Gaussian(), 1, offset, 3.0 if bias else None), found, None
     )
     np.testing.assert_allclose(np.hstack([exact[0, 0], *(own if bias else [])]), mean, rtol=1e-9)
 
@@ -54,7 +58,7 @@ def test_gaussian_rows_have_their_normal_posterior(bias, pattern):
 def test_a_whole_row_is_a_row_with_all_its_entries():
     """The two ways through a Gaussian row agree bit for bit in their noise: one matrix with a hole, one without."""
     rng = np.random.default_rng(0)
-    o = other(rng.normal(size=(6, 2)), 0.4, 2.0, psgld.Normal(), 2.0, 5)
+    o = other(rng.normal(size=(6, 2)), 0.4, 2.0, psgld.Normal(), psgld.Gaussian(), 5)
     row = dict(enumerate(rng.normal(size=6)))
     whole, _ = gaussian(o, entries([row, row]), seed=3)
     holes, _ = gaussian(o, entries([row, {0: 1.0}]), seed=3)
@@ -70,7 +74,12 @@ CASES = {  # one component: v | w ~ p(. | w h), w ~ prior
     "beta -0.5": (psgld.Tweedie(-0.5), 0.5, psgld.GammaPrior(2.0), [0.2, 1.0, 3.0]),
     "gaussian, non-negative": (psgld.Gaussian(), 0.5, psgld.Exponential(), [-1.0, 0.5, 0.3]),
     "nothing seen": (psgld.Poisson(), 1.0, psgld.Exponential(), []),
+    "negative-binomial": (psgld.NegativeBinomial(1.5), 1.0, psgld.Exponential(), [2.0, 0.0, 5.0]),
 }
+
+
+def others_of(likelihood):
+    return tuple(getattr(likelihood, name) for name in likelihood.other_parameters)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -78,11 +87,13 @@ def test_one_component_against_quadrature(case):
     likelihood, phi, prior, v = CASES[case]
     h, rate = np.array([0.5, 1.0, 2.0]), 0.8
     found = entries([dict(enumerate(v))])
-    X, _ = draw(other(h[:, None], phi, rate, prior, likelihood.beta, 20_000), found, seed=2, sweeps=8)
+    theta = others_of(likelihood)
+    o = other(h[:, None], phi, rate, prior, likelihood, 20_000, theta=theta)
+    X, _ = draw(o, found, seed=2, sweeps=8)
     w = np.exp(np.linspace(-25, 5, 60_001))
     log_density = prior.log_density(w, rate) + np.log(w)
     for a, b in zip(v, h, strict=False):
-        log_density += likelihood.kernel(a, w * b) / phi
+        log_density += likelihood.kernel(a, w * b, *theta) / phi
     density = np.exp(log_density - log_density.max())
     cdf = np.cumsum(density) / density.sum()
     assert stats.kstest(X[:, 0, 0], lambda x: np.interp(np.log(x), np.log(w), cdf)).pvalue > 1e-3
@@ -103,7 +114,7 @@ def test_two_components_against_quadrature():
     mean = np.einsum("ab,abk->k", weight, w)
     sd = np.sqrt(np.einsum("ab,abk->k", weight, w**2) - mean**2)
     draws = 8000
-    o = other(H, 1.0, 0.7, psgld.Exponential(), 1.0, draws)
+    o = other(H, 1.0, 0.7, psgld.Exponential(), psgld.Poisson(), draws)
     for zeros in (False, True):
         row = {j: float(x) for j, x in enumerate(v) if x > 0 or not zeros}
         X, _ = draw(o, entries([row], zeros), seed=0, sweeps=30)
@@ -114,25 +125,61 @@ def test_two_components_against_quadrature():
 def test_zeros_written_out_are_zeros_left_out():
     rng = np.random.default_rng(0)
     H = rng.gamma(1.0, 1.0, (9, 2))
-    o = other(H, 0.8, 1.0, psgld.Exponential(), 0.5, 4)
+    o = other(H, 0.8, 1.0, psgld.Exponential(), psgld.Tweedie(0.5), 4)
     left, out = entries([{2: 1.5}], zeros=True), entries([{j: 1.5 * (j == 2) for j in range(9)}])
     np.testing.assert_array_equal(draw(o, left, 0, 5)[0], draw(o, out, 0, 5)[0])
-    np.testing.assert_allclose(mode(o, left), mode(o, out))
+    np.testing.assert_allclose(nonnegative_mode(o, left), nonnegative_mode(o, out))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_mode_is_the_mode(case):
     likelihood, phi, prior, v = CASES[case]
-    if likelihood.beta == 2.0 or not v:
+    if likelihood.normal or not v:
         return
     h, rate = np.array([0.5, 1.0, 2.0]), 0.8
-    o = other(h[:, None], phi, rate, prior, likelihood.beta)
-    found = mode(o, entries([dict(enumerate(v))]))[0, 0]
+    theta = others_of(likelihood)
+    o = other(h[:, None], phi, rate, prior, likelihood, theta=theta)
+    found = nonnegative_mode(o, entries([dict(enumerate(v))]))[0, 0]
     w = np.exp(np.linspace(-10, 5, 100_001))
-    log_density = sum(likelihood.kernel(a, w * b) / phi for a, b in zip(v, h, strict=True))
+    log_density = sum(likelihood.kernel(a, w * b, *theta) / phi for a, b in zip(v, h, strict=True))
     shape = max(getattr(prior, "shape", 1.0), 1.0)
     log_density = log_density + (shape - 1.0) * np.log(w) - rate * w
     assert found == pytest.approx(w[np.argmax(log_density)], rel=1e-3)
+
+
+@pytest.mark.parametrize("wishart", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_rows_of_any_sign_against_quadrature(bias, wishart):
+    """Yes and no, one component and perhaps a bias: the moments of w on a fine grid, and its mode."""
+    rng = np.random.default_rng(1)
+    h, offset, v = rng.normal(size=12), rng.normal(size=12), rng.integers(0, 2, 12).astype(float)
+    draws, likelihood = 8000, psgld.Bernoulli()
+    o = other(h[:, None], 1.0, 0.7, psgld.Normal(), likelihood, draws, offset, 1.3 if bias else None)
+    K = 1 + bias
+    precision, mean = np.diag([0.7, 1.3][:K]), np.zeros(K)
+    if wishart:
+        precision = precision + 0.3 * (1 - np.eye(K))
+        mean = np.array([0.4, -0.5])[:K]
+        o = replace(o, mean=np.repeat(mean[None], draws, 0), precision=np.repeat(precision[None], draws, 0))
+    grid = np.linspace(-6.0, 6.0, 1201)
+    w = np.stack(np.meshgrid(*[grid] * K, indexing="ij"), axis=-1)
+    away = w - mean
+    logs = -0.5 * np.einsum("...k,kl,...l->...", away, precision, away)
+    for x, a, b in zip(v, h, offset, strict=True):
+        eta = b + w[..., 0] * a + (w[..., 1] if bias else 0.0)
+        logs = logs + likelihood.kernel(x, eta)
+    weight = np.exp(logs - logs.max())
+    weight /= weight.sum()
+    expected = np.tensordot(weight, w, axes=K)
+    sd = np.sqrt(np.tensordot(weight, (w - expected) ** 2, axes=K))
+    found = entries([dict(enumerate(v))])
+    X, own = draw(o, found, seed=3, sweeps=30)
+    got = np.hstack([X[:, 0], own]) if bias else X[:, 0]
+    np.testing.assert_allclose(got.mean(0), expected, atol=4 * sd.max() / np.sqrt(draws))
+    np.testing.assert_allclose(got.std(0), sd, rtol=0.04)
+    one, own = point(o.one(0), found)
+    best = w.reshape(-1, K)[np.argmax(logs)]
+    np.testing.assert_allclose(np.hstack([one[0], *([own] if bias else [])]), best, atol=0.006)
 
 
 @pytest.mark.parametrize("side", ["rows", "cols"])
@@ -341,7 +388,7 @@ def test_new_rows_under_a_normal_wishart_prior(bpmf, side, pattern):
             got = X[6 + s, q] if own is None else np.append(X[6 + s, q], own[6 + s, q])
             np.testing.assert_allclose(got, exact, rtol=1e-8, atol=1e-9)
     S = 4000
-    again = replace(Other.of(d, model, int(side == "cols")).one(0), beta=2.0)
+    again = replace(Other.of(d, model, int(side == "cols")).one(0), likelihood=psgld.Gaussian())
     many = {n: np.repeat(a, S, axis=0) for n, a in vars(again).items() if isinstance(a, np.ndarray)}
     X, own = gaussian(replace(again, **many), found, 3)
     _, cov = conjugate(d, model, shift, side, 0, 0, at, lines[0][at])

@@ -88,7 +88,7 @@ def test_scores_of_large_tiles(dtype, bias, rank, kept):
 
     d = made_up(dtype, bias, chains=1, kept=kept, rows=301, cols=531, rank=rank)
     d = replace(d, offset=d.offset + (rank == 21))
-    context, mu = Context(d, psgld.Poisson(), held(d), 0), means(d)
+    context, mu = Context(d, psgld.Poisson(), held(d, psgld.Poisson()), 0), means(d)
     if not bias:
         mu += d.offset.reshape(-1, 1, 1)
     rows = np.random.default_rng(0).permutation(301)[:280]

@@ -42,7 +42,7 @@ def among(rng, rows, cols, seen=0.0, allowed=1.0):
 
 def both(draws, rows, n, width, among, threads=2):
     """The choice by floats and by the screen, and how many cells were scored in floats for the second."""
-    context = Context(draws, psgld.Gaussian(), held(draws), 0)
+    context = Context(draws, psgld.Gaussian(), held(draws, psgld.Gaussian()), 0)
     plain, out = np.empty((2, len(rows), n), np.int64)
     score, _ = context.scores(rows, BOUND, width)
     pool = _core.Pool(threads)

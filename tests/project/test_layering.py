@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -171,3 +172,17 @@ def test_public_names_exist():
     assert len(set(psgld.__all__)) == len(psgld.__all__)
     for name in psgld.__all__:
         assert hasattr(psgld, name), name
+
+
+def test_only_likelihoods_know_their_powers():
+    """What a likelihood is, its object says: nobody else looks at β, in either language."""
+    inside = PACKAGE / "models" / "likelihoods"
+    for path in MODULES.values():
+        names = {
+            node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
+        }
+        assert "beta" not in names or inside in path.parents, path
+    core = Path(__file__).parents[2] / "core"
+    for path in [*core.rglob("*.hpp"), *core.rglob("*.cpp")]:
+        if path.parent.name != "likelihood":
+            assert not re.search(r"\bbeta\s*[=!<>]=|\.beta\b|\bFamily::(?!k[A-Z])", path.read_text()), path

@@ -93,7 +93,7 @@ def test_log_prior_of_rows():
 
 def test_hyperparameters_there_and_back():
     model = MODELS["normal-wishart, biases"]
-    first = hyperparameters.start(model, Moments(0.0, 2.0, 100), 1.0)
+    first = hyperparameters.start(model, Moments(0.0, 2.0, 100), (1.0,))
     x, y = np.random.default_rng(2).normal(size=(2, 30, model.components))
     sums = [FactorStats(30, f.sum(0), (f**2).sum(0), f.T @ f) for f in (x, y)]
     hyper = hyperparameters.draw(model, first, first, sums, np.random.default_rng(0), rss=50.0, size=100)
@@ -102,7 +102,7 @@ def test_hyperparameters_there_and_back():
     back = Hyper.from_dict(json.loads(json.dumps(hyper.to_dict())))
     for name, value in hyper.arrays().items():
         np.testing.assert_array_equal(back.arrays()[name], value)
-    plain = hyperparameters.start(MODELS["normal"], Moments(0.0, 2.0, 100), 1.0)
+    plain = hyperparameters.start(MODELS["normal"], Moments(0.0, 2.0, 100), (1.0,))
     assert plain.modes[0].normal is None and "row_mean" not in plain.to_dict()
 
 

@@ -249,7 +249,7 @@ def _model(args: Namespace, data: Source) -> FactorModel:
     if likelihood == "auto":
         likelihood, reason = guess(data.sample_entries(100_000)[2])
     model = FactorModel(args.rank, likelihood, bias=bool(args.bias))
-    if args.bias is None and model.likelihood.beta == 2.0:
+    if args.bias is None and not model.likelihood.nonnegative_mean:
         model = FactorModel(args.rank, likelihood, bias=True)
     if args.likelihood == "auto" and not args.quiet:
         say(f"note: {likelihood.name} likelihood, because {reason} (--likelihood chooses another)")
@@ -280,6 +280,7 @@ def record(posterior: Posterior) -> dict[str, Any]:
         "draws": int(lp.shape[1]),
         "log_posterior": float(lp.mean()),
         "phi": float(posterior.draws.phi.mean()),
+        "parameters": {name: float(x.mean()) for name, x in posterior.parameters.items()},
         "divergences": posterior.divergences,
         "interrupted": posterior.interrupted,
         "convergence": _convergence(posterior),

@@ -31,8 +31,8 @@ class Metric(Recorded, ABC):
     """ρ by default. Steps of second order are ρ/(1-ρ) times longer along what is slow, and no coarser elsewhere."""
 
     @abstractmethod
-    def refresh(self, factors: Factors, hyper: Hyper, size: int) -> None:
-        """Take the frozen parts of D from the present state."""
+    def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
+        """Take the frozen parts of D from the present state; `curvature` bounds that of the likelihood, at φ = 1."""
 
     def rescale(self, factors: Factors, hyper: Hyper) -> None:
         """Take in hyperparameters that have moved far since the last refresh."""
@@ -63,7 +63,7 @@ class Problem:
     sparse: bool  # rows are unevenly spread over the parts
     tune: int
     momentum: float
-    beta: float
+    steep: bool  # the likelihood is
     curvature: float  # of the log posterior along a coefficient of the fullest row, at the start
 
 
@@ -75,7 +75,7 @@ class Identity(Metric):
     name = "identity"
     momentum = 0.0
 
-    def refresh(self, factors: Factors, hyper: Hyper, size: int) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
         """Do nothing: D does not change."""
 
     def due(self, upkeep: int) -> bool:
@@ -92,14 +92,16 @@ class Identity(Metric):
 @final
 @dataclass(frozen=True)
 class NonNegative(Metric):
-    """D = w / b, Γ = 1 / b, b_ik = Σ_j h_kj μ_ij^{β-1} / φ + λ over the row's observed columns.
+    """D = w / b, Γ = 1 / b, b_ik = Σ_j h_kj weight(v_ij, μ_ij) / φ + λ over the row's observed columns.
+
+    The weight is the negative part of the score: μ^{β-1} of the Tweedie family.
 
     With τ = 0 and ε = 1 the step is the multiplicative update, so ε has no units and one value suits all data.
     """
 
     name = "non-negative"
 
-    def refresh(self, factors: Factors, hyper: Hyper, size: int) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
         """Take b from the present state: one pass over the data."""
         factors.accumulate("weight")
         self.rescale(factors, hyper)
@@ -132,8 +134,7 @@ class NonNegative(Metric):
         Without momentum, from 0.5 to 0.1; or less where a part holds few of a row's entries.
         """
         if problem.momentum:
-            # With β < 0 the score below v is so much steeper than above it that a state that swings is thrown out.
-            first, last = (0.2, 0.05) if problem.beta >= 0 else (0.02, 0.02)
+            first, last = (0.02, 0.02) if problem.steep else (0.2, 0.05)
             bound = _resonance(problem)
             return Decay(min(first, bound), min(last, bound), problem.tune * 3 // 4)
         last = min(0.1, 0.4 / problem.blocks) if problem.sparse else 0.1
@@ -151,13 +152,16 @@ _LOG_STEP = np.log(1.2)
 @final
 @dataclass(frozen=True)
 class RealValued(Metric):
-    """D = 1 / (n_i q_k / φ + λ_k): n_i entries in the row, q_k the popularity-weighted mean of h_k²."""
+    """D = 1 / (n_i c q_k / φ + λ_k): n_i entries in the row, q_k the popularity-weighted mean of h_k².
+
+    c bounds the curvature of the likelihood: 1 of the Gaussian, 1/4 of Bernoulli.
+    """
 
     name = "real-valued"
 
-    def refresh(self, factors: Factors, hyper: Hyper, size: int) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
         """Take q from the present state: sums over the factors, cheap enough for every cycle."""
-        weighted = factors.sums()[:, 2] / (size * hyper.phi)
+        weighted = curvature * (factors.sums()[:, 2] / (size * hyper.phi))
         for which, other in ((W, H), (H, W)):
             factors.set_curvature(which, weighted[other], hyper.modes[which].rate)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..data.source import Source
 from ..engines import H, ReadableFactors, W
 from ..engines.base import Entries
-from ..models import Tweedie
+from ..models import Likelihood
 
 _FEWEST, _ALL = 512, 4096
 
@@ -72,7 +72,7 @@ class PlacedProbes:
         self.mean_square = float(np.square(values).mean()) if len(values) else 0.0
         self._factors, self._rows, self._cols, self._scale = factors, rows, cols, scale
         self._core_values: NDArray[Any] = values.astype(factors.dtype)
-        self._normaliser: tuple[float, float] | None = None
+        self._normaliser: tuple[tuple[float, ...], float] | None = None
 
     def means(self) -> NDArray[Any]:
         """Return μ at the probe entries."""
@@ -83,10 +83,11 @@ class PlacedProbes:
         """Where they are in W and H, and their values, as the core takes them."""
         return self._rows, self._cols, self._core_values
 
-    def log_likelihood(self, likelihood: Tweedie, phi: float, kernel: Any = None) -> Any:
-        """Return (N / M) Σ log p(v | μ, φ) over the probe entries; at states whose log kernels are known, or now."""
-        if self._normaliser is None or self._normaliser[0] != phi:
-            self._normaliser = phi, float(np.sum(likelihood.log_normaliser(self.values, phi)))
+    def log_likelihood(self, likelihood: Likelihood, theta: tuple[float, ...], kernel: Any = None) -> Any:
+        """Return (N / M) Σ log p(v | μ, θ) over the probe entries; at states whose log kernels are known, or now."""
+        if self._normaliser is None or self._normaliser[0] != theta:
+            self._normaliser = theta, float(np.sum(likelihood.log_normaliser(self.values, *theta)))
         if kernel is None:
             kernel = float(self._factors.log_kernel(*self.entries))
+        phi, _ = likelihood.split(theta)
         return self._scale * (kernel / phi + self._normaliser[1])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..data.partition import Strips
 from ..data.source import Source
-from ..models import Tweedie
+from ..models import Likelihood
 
 W, H = 0, 1
 """How the two factors are addressed."""
@@ -141,8 +141,8 @@ class Factors(ABC):
         """Set ρ; 0 for steps of first order."""
 
     @abstractmethod
-    def set_phi(self, phi: float) -> None:
-        """Set the dispersion φ of the likelihood."""
+    def set_parameters(self, phi: float, others: Sequence[float]) -> None:
+        """Set the dispersion φ of the likelihood, and its other parameters."""
 
     @abstractmethod
     def set_prior(
@@ -313,7 +313,7 @@ class Engine(ABC):
         """Cut V - shift into blocks, a `Grid`; with `hopping`, whole chains may go from rank to rank."""
 
     @abstractmethod
-    def factors(self, grid: Any, components: int, likelihood: Tweedie, floor: float) -> Factors:
+    def factors(self, grid: Any, components: int, likelihood: Likelihood, floor: float) -> Factors:
         """Place two factors of zeros on a grid of this engine; μ is not taken below the floor."""
 
     def share(self, chains: int) -> Engine:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..models import Tweedie
+from ..models import Likelihood
 from .base import Factors, H, MetricName, W
 from .core_grid import CoreGrid
 
@@ -20,25 +20,24 @@ _MOMENTA = {"momentum_W": (W, "momentum"), "momentum_H": (H, "momentum")}
 NO_DRAWS = np.empty((0, 0), np.int32)
 """To the core: all entries are read."""
 
-_FAMILIES = {1.0: 0, 2.0: 1, 0.0: 2, -1.0: 3, 0.5: 4}
-_ANY_POWER = 5  # `Family` in the core
-
 
 def core_chain(
-    grid: CoreGrid, components: int, likelihood: Tweedie, floor: float
+    grid: CoreGrid, components: int, likelihood: Likelihood, floor: float
 ) -> _core.Chain32 | _core.Chain64:
     """Return a chain of the core, of the precision of the grid."""
     make = _core.Chain32 if isinstance(grid.core, _core.Grid32) else _core.Chain64
-    beta = float(likelihood.beta)
-    family = _FAMILIES.get(beta, _ANY_POWER)
-    return make(grid.core, components, grid.swapped, family, beta, floor, grid.zeros, grid.thin)
+    return make(grid.core, components, grid.swapped, likelihood.functor, floor, grid.zeros, grid.thin)
 
 
 class CoreFactors(Factors):
     """Factors in a chain of the core. A subclass moves them, and knows which rows are here."""
 
-    def __init__(self, core: _core.Chain32 | _core.Chain64, grid: CoreGrid, components: int) -> None:
+    def __init__(
+        self, core: _core.Chain32 | _core.Chain64, grid: CoreGrid, components: int, likelihood: Likelihood
+    ) -> None:
         self.core, self.grid, self.components = core, grid, components
+        self._constants = likelihood.constants
+        self.set_parameters(1.0, ())
         self.second_order = False
         self.dtype = np.dtype(np.float32 if isinstance(core, _core.Chain32) else np.float64)
 
@@ -53,9 +52,10 @@ class CoreFactors(Factors):
         """Set ρ; 0 for steps of first order."""
         self.core.momentum = rho
 
-    def set_phi(self, phi: float) -> None:
-        """Set the dispersion φ of the likelihood."""
+    def set_parameters(self, phi: float, others: Sequence[float]) -> None:
+        """Set the dispersion φ of the likelihood, and its other parameters."""
         self.core.phi = phi
+        self.core.set_parameters(np.array([*self._constants, *others], np.float64))
 
     def set_prior(
         self,

@@ -17,7 +17,7 @@ from ..checks import is_integer
 from ..data.partition import Strips
 from ..data.source import Source
 from ..errors import ModelError
-from ..models import Tweedie
+from ..models import Likelihood
 from ..system.limits import available_cores
 from .base import Engine, Entries, H, Stretch, SumName, W
 from .core_factors import NO_DRAWS, CoreFactors, core_chain
@@ -66,7 +66,9 @@ class Threads(Engine):
         """Cut V - shift into blocks; on one machine chains need not hop."""
         return whole_grid(data, rows, cols, shift, dtype)
 
-    def factors(self, grid: CoreGrid, components: int, likelihood: Tweedie, floor: float) -> ThreadedFactors:
+    def factors(
+        self, grid: CoreGrid, components: int, likelihood: Likelihood, floor: float
+    ) -> ThreadedFactors:
         """Place two factors of zeros on a grid."""
         return ThreadedFactors(grid, components, likelihood, floor, self.workers)
 
@@ -78,9 +80,9 @@ class ThreadedFactors(CoreFactors):
     passes_marks = True
 
     def __init__(
-        self, grid: CoreGrid, components: int, likelihood: Tweedie, floor: float, threads: int
+        self, grid: CoreGrid, components: int, likelihood: Likelihood, floor: float, threads: int
     ) -> None:
-        super().__init__(core_chain(grid, components, likelihood, floor), grid, components)
+        super().__init__(core_chain(grid, components, likelihood, floor), grid, components, likelihood)
         self._pool = _core.Pool(threads)
 
     def advance(self, stretch: Stretch) -> None:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from psgld.models.factor_model import MAX_RANK, FactorModel
 from psgld.models.hyperparameters import FactorStats, Hyper, Moments
-from psgld.models.likelihoods.dispersion import DispersionMove
-from psgld.models.likelihoods.members import (
-    LIKELIHOODS,
-    CompoundPoisson,
-    Gamma,
-    Gaussian,
-    InverseGaussian,
-    Poisson,
-    Tweedie,
-    guess,
-    likelihood,
-    likelihood_from_dict,
-)
+from psgld.models.likelihoods.base import Likelihood
+from psgld.models.likelihoods.bernoulli import Bernoulli
+from psgld.models.likelihoods.members import CompoundPoisson, Gamma, Gaussian, InverseGaussian, Poisson
+from psgld.models.likelihoods.negative_binomial import NegativeBinomial
+from psgld.models.likelihoods.parameter_move import ParameterMove
+from psgld.models.likelihoods.registry import FAMILIES, LIKELIHOODS, guess, likelihood, likelihood_from_dict
+from psgld.models.likelihoods.tweedie import Tweedie
 from psgld.models.priors.families import (
     PRIORS,
     Exponential,
@@ -29,11 +23,12 @@ from psgld.models.priors.families import (
 from psgld.models.priors.normal_wishart import RowNormal
 
 __all__ = [
+    "FAMILIES",
     "LIKELIHOODS",
     "MAX_RANK",
     "PRIORS",
+    "Bernoulli",
     "CompoundPoisson",
-    "DispersionMove",
     "Exponential",
     "FactorModel",
     "FactorStats",
@@ -42,9 +37,12 @@ __all__ = [
     "Gaussian",
     "Hyper",
     "InverseGaussian",
+    "Likelihood",
     "Moments",
+    "NegativeBinomial",
     "Normal",
     "NormalWishart",
+    "ParameterMove",
     "Poisson",
     "Prior",
     "RowNormal",

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psgld.errors import ModelError
-from psgld.models.likelihoods.members import likelihood as as_likelihood
-from psgld.models.likelihoods.members import likelihood_from_dict
-from psgld.models.likelihoods.tweedie import Tweedie
+from psgld.models.likelihoods.base import Likelihood
+from psgld.models.likelihoods.registry import likelihood as as_likelihood
+from psgld.models.likelihoods.registry import likelihood_from_dict
 from psgld.models.modes import NAMES, Mode
 from psgld.models.priors.families import Exponential, Normal, NormalWishart, Prior, prior_from_dict
 
@@ -33,11 +33,12 @@ class FactorModel:
     rank
         The number of components K, 1 to 1000.
     likelihood
-        A likelihood, or its name: "poisson", "gaussian", "gamma", "compound-poisson", "inverse-gaussian".
+        A likelihood, or its name: "poisson", "gaussian", "gamma", "compound-poisson", "inverse-gaussian",
+        "negative-binomial", "bernoulli".
     row_prior, col_prior
-        The priors of W and of H; by default `Normal()` for the Gaussian and `Exponential()` for all others.
+        The priors of W and of H; by default `Normal()` for `Gaussian()` and `Bernoulli()`, `Exponential()` for others.
     bias
-        Whether rows and columns have biases of their own: for real-valued Gaussian models.
+        Whether rows and columns have biases of their own: for real-valued factors.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class FactorModel:
     """
 
     rank: int
-    likelihood: Tweedie
+    likelihood: Likelihood
     row_prior: Prior
     col_prior: Prior
     bias: bool
@@ -56,7 +57,7 @@ class FactorModel:
     def __init__(
         self,
         rank: int,
-        likelihood: Tweedie | str,
+        likelihood: Likelihood | str,
         row_prior: Prior | None = None,
         col_prior: Prior | None = None,
         bias: bool = False,
@@ -96,8 +97,9 @@ class FactorModel:
 
     @property
     def centred(self) -> bool:
-        """Whether the mean of the data is no business of the factors: there are biases, or the model is BPMF."""
-        return self.bias or any(isinstance(mode.prior, NormalWishart) for mode in self.modes)
+        """Whether the mean is subtracted from the data: v ~ Normal, and there are biases, or the model is BPMF."""
+        wishart = any(isinstance(mode.prior, NormalWishart) for mode in self.modes)
+        return self.likelihood.normal and (self.bias or wishart)
 
     @property
     def components(self) -> int:
@@ -152,7 +154,7 @@ def _check_rank(rank: object) -> int:
     return number
 
 
-def _check_priors(likelihood: Tweedie, row: Prior, col: Prior, bias: bool) -> None:
+def _check_priors(likelihood: Likelihood, row: Prior, col: Prior, bias: bool) -> None:
     """Raise ModelError if the likelihood, the priors and the biases do not go together."""
     for names, prior in zip(NAMES, (row, col), strict=True):
         side = names.prior
@@ -164,6 +166,11 @@ def _check_priors(likelihood: Tweedie, row: Prior, col: Prior, bias: bool) -> No
             raise ModelError(
                 f"{side} = {prior!r} allows negative means, {likelihood!r} needs means >= 0; "
                 "use Exponential() or GammaPrior(), or the Gaussian() likelihood"
+            )
+        if likelihood.signed and prior.nonnegative:
+            raise ModelError(
+                f"{side} = {prior!r} keeps Σ_k w_ik h_kj from being negative, {likelihood!r} needs both signs; "
+                "use Normal()"
             )
     if row.nonnegative != col.nonnegative:
         raise ModelError(

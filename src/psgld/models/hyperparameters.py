@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from psgld.models.common import Array, real
 from psgld.models.factor_model import FactorModel
+from psgld.models.likelihoods.base import Likelihood, Theta
 from psgld.models.modes import NAMES, Mode
 from psgld.models.priors.families import Prior
 from psgld.models.priors.normal_wishart import NormalWishart, RowNormal
-
-_LEAST_NOISE = 1e-6
-"""The scale of the hyperprior of φ, in units of the variance of the data: it matters only if the fit is perfect."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +32,15 @@ class ModeHyper:
 
 @dataclass(frozen=True, eq=False)
 class Hyper:
-    """A state of the hyperparameters: those of each mode, the global offset, the dispersion φ."""
+    """A state of the hyperparameters: those of each mode, the global offset, the dispersion φ.
+
+    `theta` are the parameters of the likelihood but φ, which is 1 where the likelihood has none.
+    """
 
     modes: tuple[ModeHyper, ...]
     offset: float
     phi: float
+    theta: Array = field(default_factory=lambda: np.empty(0))
 
     @property
     def row_rate(self) -> Array:
@@ -50,10 +52,19 @@ class Hyper:
         """Rates or precisions of the components of H."""
         return self.modes[1].rate
 
+    def parameters(self, likelihood: Likelihood) -> Theta:
+        """Return all parameters of the likelihood."""
+        return likelihood.joined(self.phi, self.theta.tolist())
+
+    def with_parameters(self, likelihood: Likelihood, theta: Theta) -> Hyper:
+        """Return the same with these parameters of the likelihood."""
+        phi, others = likelihood.split(theta)
+        return replace(self, phi=float(phi), theta=real(others))
+
     def arrays(self) -> dict[str, Any]:
         """Return arrays and numbers by the names of the store; those that a prior does not have are empty."""
         out: dict[str, Any] = {n.rate: mode.rate for n, mode in zip(NAMES, self.modes, strict=True)}
-        out |= {"offset": self.offset, "phi": self.phi}
+        out |= {"offset": self.offset, "phi": self.phi, "theta": self.theta}
         for n, mode in zip(NAMES, self.modes, strict=True):
             normal = mode.normal
             out[n.mean] = np.empty(0) if normal is None else normal.mean
@@ -68,7 +79,8 @@ class Hyper:
             mean = real(arrays.get(n.mean, ()))
             normal = RowNormal(mean, real(arrays[n.precision])) if mean.size else None
             modes.append(ModeHyper(real(arrays[n.rate]), normal))
-        return cls(tuple(modes), float(arrays["offset"]), float(arrays["phi"]))
+        theta = real(arrays.get("theta", ()))  # older versions had none
+        return cls(tuple(modes), float(arrays["offset"]), float(arrays["phi"]), theta)
 
     def to_dict(self) -> dict[str, object]:
         """Return the state in a form fit for JSON."""
@@ -106,29 +118,30 @@ class FactorStats:
     gram: Array | None = None
 
 
-def start(model: FactorModel, moments: Moments, start_phi: float) -> Hyper:
+def start(model: FactorModel, moments: Moments, theta: Theta) -> Hyper:
     """Return hyperparameters of the data's scale: K E[w] E[h] = E[v], or K Var(w) Var(h) = E[(v - offset)²].
 
     For non-negative factors of Gaussian values, K E[w] E[h] = sqrt(E[v²]).
 
-    What the user fixed stays as it is, and the other factor makes up for it.
+    What the user fixed stays as it is, and the other factor makes up for it. `theta` are the parameters of the
+    likelihood at the start; moments are those of η.
 
     Examples
     --------
-    >>> hyper = start(FactorModel(4, "poisson"), Moments(mean=1.0, variance=2.0, size=100), start_phi=1.0)
+    >>> hyper = start(FactorModel(4, "poisson"), Moments(mean=1.0, variance=2.0, size=100), theta=(1.0,))
     >>> hyper.row_rate, hyper.col_rate
     (array([2., 2., 2., 2.]), array([2., 2., 2., 2.]))
     """
     offset = moments.mean if model.bias else 0.0
     sizes = _sizes(model, _product(model, moments))
     bias_size = float(np.sqrt(_or_one(moments.variance)))
-    phi = start_phi if model.likelihood.phi is None else model.likelihood.phi
     modes = []
     for mode, size in zip(model.modes, sizes, strict=True):
         rate = _rates(mode, size, bias_size)
         normal = mode.prior.start(rate, mode.free) if isinstance(mode.prior, NormalWishart) else None
         modes.append(_with_normal(mode, rate, normal))
-    return Hyper(tuple(modes), _offset(model, modes, float(offset)), float(phi))
+    hyper = Hyper(tuple(modes), _offset(model, modes, float(offset)), 1.0)
+    return hyper.with_parameters(model.likelihood, theta)
 
 
 def _with_normal(mode: Mode, rate: Array, normal: RowNormal | None) -> ModeHyper:
@@ -169,7 +182,7 @@ def _product(model: FactorModel, moments: Moments) -> float:
     if not model.nonnegative:
         return float(np.sqrt(spread / model.rank))
     # Only Gaussian values may be negative; then their mean says nothing of their size.
-    size = moments.mean if moments.mean > 0.0 and model.likelihood.beta != 2.0 else np.sqrt(spread)
+    size = moments.mean if moments.mean > 0.0 and model.likelihood.nonnegative_mean else np.sqrt(spread)
     return float(size / model.rank)
 
 
@@ -216,7 +229,7 @@ def draw(
         1/φ | residuals ~ Gamma(1 + size/2, 1e-6 φ_start + rss/2)
 
     The hyperpriors take their scale from `start`, so that the units of the data do not matter.
-    φ of another member is drawn by `DispersionMove`; without `rss` and `size` it stays as it is.
+    Other parameters are drawn by `ParameterMove`; without `rss` and `size` it stays as it is.
     """
     moves = _moving_rates(model, [s.count for s in stats])
     rates = [
@@ -230,14 +243,13 @@ def draw(
         if mode.centred and not isinstance(mode.prior, NormalWishart):
             at = mode.rank + mode.axis
             offset = rng.normal(s.sum[at] / s.count, (s.count * rate[at]) ** -0.5)
-    gaussian_phi = model.likelihood.beta == 2.0 and model.likelihood.phi is None
-    if gaussian_phi and rss is not None and size is not None:
-        phi = (_LEAST_NOISE * start.phi + 0.5 * rss) / rng.standard_gamma(1.0 + 0.5 * size)
+    if model.likelihood.conjugate and rss is not None and size is not None:
+        phi = model.likelihood.draw_phi(start.phi, rss, size, rng)
     modes = [
         _with_normal(mode, rate, _draw_normal(mode, s, first.rate, rng))
         for mode, rate, s, first in zip(model.modes, rates, stats, start.modes, strict=True)
     ]
-    return Hyper(tuple(modes), _offset(model, modes, float(offset)), float(phi))
+    return Hyper(tuple(modes), _offset(model, modes, float(offset)), float(phi), hyper.theta)
 
 
 def _draw_normal(mode: Mode, stats: FactorStats, start: Array, rng: np.random.Generator) -> RowNormal | None:

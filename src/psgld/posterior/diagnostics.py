@@ -143,7 +143,7 @@ def to_arviz(posterior: Any) -> Any:
         raise SamplingError(f"to_arviz needs arviz-base: {INSTALL}") from None
     d, p = posterior.draws, posterior
     rows, cols = p.shape
-    variables: dict[str, Any] = {"phi": d.phi, "row_rate": d.row_rate, "col_rate": d.col_rate}
+    variables: dict[str, Any] = {**p.parameters, "row_rate": d.row_rate, "col_rate": d.col_rate}
     stored = "component_and_bias" if p.model.bias else "component"  # the names that a store has
     dims = {"row_rate": [stored], "col_rate": [stored]}
     coords: dict[str, Any] = {

@@ -54,7 +54,7 @@ class Estimate:
         return self.W.shape[0], self.H.shape[1]
 
     def predict(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.float64]:
-        """Return μ_ij = Σ_k w_ik h_kj, and the biases, at the pairs (rows[q], cols[q]).
+        """Return the mean E[v | η_ij], η_ij = Σ_k w_ik h_kj and the biases, at the pairs (rows[q], cols[q]).
 
         Give rows and columns as labels if the data has labels, else as indices. A single row is paired with all
         `cols`, a single column with all `rows`.
@@ -69,7 +69,7 @@ class Estimate:
         mu = mu.astype(np.float64) + self.offset
         if self.row_bias is not None and self.col_bias is not None:
             mu += self.row_bias[i] + self.col_bias[j]
-        return np.asarray(mu)
+        return self.model.likelihood.response(mu)
 
     def _cross(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[Any]:
         return np.asarray((self.W[i] @ self.H[:, j]).ravel())

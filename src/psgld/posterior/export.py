@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from ..data.labels import named
 from ..errors import DataError
+from ..runs.draws import check_factors
 from ..system.atomic import whole_file
 from ..system.csv_table import CsvTable
 from .posterior import Posterior
-from .predict import held
 
 Table = dict[str, NDArray[Any]]
 
@@ -85,7 +85,7 @@ def _stats(p: Posterior) -> Iterator[Table]:
         "chain": index[0],
         "draw": index[1],
         **p.sample_stats,
-        "phi": p.draws.phi,
+        **p.parameters,
         "offset": p.draws.offset,
     }
     yield {name: column.reshape(-1) for name, column in table.items()}
@@ -108,7 +108,7 @@ TABLES: dict[str, Callable[[Posterior], Iterator[Table]]] = {
 
 def _arrays(p: Posterior) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
     """Yield the factors and the biases: name, labels as text, draws with a last dimension of components."""
-    held(p.draws)  # says so if no draws were kept
+    check_factors(p.draws)
     for name, side in _SIDES.items():
         array = getattr(p.draws, name)
         if array is not None:

@@ -2,15 +2,15 @@
 
     w_s ~ p(w | v, H_s, φ_s, rates_s)    for each kept draw s of the other factor
 
-Real-valued rows of a Gaussian model have a normal posterior, which is drawn exactly. Non-negative rows are drawn by
-slice sampling in the core (`fold_in.hpp`), for every member of the family. The posterior of everything else is
-taken as it was: the new entries tell about the new rows only.
+Real-valued rows of a Gaussian model have a normal posterior, which is drawn exactly. Others are drawn by slice sampling
+in the core (`fold_in.hpp`), for every likelihood. The posterior of everything else is taken as it was: the new entries
+tell about the new rows only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, final
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,120 +22,16 @@ from ..data.observations import observations
 from ..data.seen import Seen
 from ..data.source import Source
 from ..errors import DataError, ModelError
-from ..models import FactorModel, NormalWishart, Prior
-from ..models.modes import NAMES, Mode
-from ..runs.draws import Draws, ModeDraws, check_factors
+from ..models.modes import NAMES
+from ..runs.draws import check_factors
+from .map_rows import nonnegative_mode, real_mode
+from .new_rows import Entries, Other
 from .predict import Floats, check_seed, new_pool
 
 _SIDES = tuple(names.side for names in NAMES)
 _TINY = 1e-30
 _GATHERED = 4_000_000
 """Numbers of the other factor that are gathered at a time."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """Compressed rows of the new entries; the columns are those of the other factor."""
-
-    start: NDArray[np.int64]
-    index: NDArray[np.int32]
-    value: Floats
-    zeros: bool
-    """Absent entries are zeros."""
-
-    @property
-    def rows(self) -> int:
-        """The number of new rows."""
-        return len(self.start) - 1
-
-    @classmethod
-    def of(cls, i: Any, j: Any, v: Any, rows: int, zeros: bool) -> Entries:
-        """Sort entries into rows."""
-        order = np.lexsort((j, i))
-        start = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(i, minlength=rows))])
-        return cls(
-            start.astype(np.int64), np.asarray(j, np.int32)[order], np.asarray(v, np.float64)[order], zeros
-        )
-
-    def filled(self, columns: int) -> Entries:
-        """Return the same with its zeros written out."""
-        table = np.zeros((self.rows, columns))
-        table[np.repeat(np.arange(self.rows), np.diff(self.start)), self.index] = self.value
-        start = np.arange(self.rows + 1, dtype=np.int64) * columns
-        index = np.tile(np.arange(columns, dtype=np.int32), self.rows)
-        return Entries(start, index, table.ravel(), False)
-
-
-def check_kept(draws: Draws, model: FactorModel) -> None:
-    """Raise ModelError if the draws do not hold all that the prior of a new row depends on."""
-    for mode, own in zip(model.modes, draws.modes, strict=True):
-        if isinstance(mode.prior, NormalWishart) and (own.mean is None or np.isnan(own.mean).any()):
-            raise ModelError(
-                "new rows and new starts need the m and Λ of a NormalWishart() prior, which an older psgld did not "
-                "keep with these draws; sample anew"
-            )
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Other:
-    """The factor that stays, and what the new rows of the other one have as their prior; S draws of each."""
-
-    H: NDArray[Any]  # (S, J, K)
-    bias: Floats | None  # (S, J): offset and bias of the other side
-    rate: Floats  # (S, K)
-    bias_rate: Floats | None  # (S,), if a row has a bias of its own
-    phi: Floats  # (S,)
-    prior: Prior
-    beta: float
-    # Under a normal–Wishart prior, of the components of a row and its bias:
-    mean: Floats | None = None  # (S, K')
-    precision: Floats | None = None  # (S, K', K')
-
-    @classmethod
-    def of(cls, draws: Draws, model: FactorModel, axis: int) -> Other:
-        """Look at the draws from the axis of the new rows (0) or columns (1)."""
-        check_kept(draws, model)
-        mode, own, other = model.modes[axis], draws.modes[axis], draws.modes[1 - axis]
-        H, bias, rate = other.factor, other.bias, own.rate.reshape(-1, mode.components)
-        mean, precision = _normal(own, mode)
-        offset = draws.offset[..., None]
-        if bias is None and model.centred:
-            bias = np.zeros((*draws.offset.shape, H.shape[2]))  # what was subtracted from the data remains
-        return cls(
-            np.ascontiguousarray(H, np.float64 if H.dtype == np.float64 else np.float32).reshape(
-                -1, *H.shape[2:]
-            ),
-            None if bias is None else (bias.astype(np.float64) + offset).reshape(-1, H.shape[2]),
-            np.ascontiguousarray(rate[:, : mode.rank], np.float64),
-            None if mode.bias is None else np.ascontiguousarray(rate[:, mode.bias]),
-            np.ascontiguousarray(draws.phi.reshape(-1), np.float64),
-            mode.prior,
-            model.likelihood.beta,
-            mean,
-            precision,
-        )
-
-    def one(self, s: int) -> Other:
-        """Return a single draw."""
-        cut: dict[str, Any] = {
-            n: None if a is None else a[s : s + 1]
-            for n, a in vars(self).items()
-            if n not in ("prior", "beta")
-        }
-        return replace(self, **cut)
-
-
-def _normal(draws: ModeDraws, mode: Mode) -> tuple[Floats | None, Floats | None]:
-    """Return m and Λ of new rows under a normal–Wishart prior, of the components that move."""
-    if draws.mean is None or draws.precision is None:
-        return None, None
-    free = mode.free
-    m = draws.mean.reshape(-1, len(free))[:, free]
-    if mode.centred:
-        m[:, -1] = 0.0  # the offset is the mean of these biases, and is subtracted as such
-    return m, draws.precision.reshape(-1, len(free), len(free))[:, free][:, :, free]
 
 
 def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Any:
@@ -182,9 +78,11 @@ def reference(posterior: Any, side: str = "rows") -> Other:
 
 
 def point(other: Other, entries: Entries) -> tuple[NDArray[Any], Floats | None]:
-    """Return w given v and a single draw of H, and its bias: the mean if it is normal, the mode if non-negative."""
+    """Return w given v and a single draw of H, and its bias: the mean if it is normal, else the mode."""
     if other.prior.nonnegative:
-        return mode(other, entries), None
+        return nonnegative_mode(other, entries), None
+    if not other.likelihood.normal:
+        return real_mode(other, entries)
     X, bias = gaussian(other, entries, seed=None)
     return X[0], None if bias is None else bias[0]
 
@@ -210,31 +108,21 @@ def new_entries(posterior: Any, V: Any, side: str) -> tuple[Source, Entries]:
 
 def draw(other: Other, entries: Entries, seed: int, sweeps: int) -> tuple[NDArray[Any], Floats | None]:
     """Return draws of the new rows, (S, rows, K), and of their biases, if there are any."""
-    if not other.prior.nonnegative:
+    if not other.prior.nonnegative and other.likelihood.normal:
         return gaussian(other, entries, seed)
-    if entries.zeros and other.beta != 1.0:
+    if entries.zeros and other.likelihood.zeros != "sum":
         entries = entries.filled(other.H.shape[1])
-    inverse, linear, quadratic = other.prior.coefficients(other.rate)
-    shape = other.rate.shape
-    out = np.empty((len(other.H), entries.rows, other.H.shape[2]), other.H.dtype)
+    real = not other.prior.nonnegative
+    H = other.design() if real else other.H
+    inverse, linear, quadratic, coupling = other.coefficients()
+    out = np.empty((len(H), entries.rows, H.shape[2]), H.dtype)
     _core.fold_in(
-        new_pool(),
-        other.H,
-        other.phi,
-        np.ascontiguousarray(np.broadcast_to(linear, shape)),
-        np.ascontiguousarray(np.broadcast_to(quadratic, shape)),
-        float(inverse),
-        other.beta,
-        _TINY,
-        entries.start,
-        entries.index,
-        entries.value,
-        entries.zeros,
-        sweeps,
-        seed,
-        out,
-    )
-    return out, None
+        new_pool(), H, other.phi, linear, quadratic, coupling, inverse, real,
+        np.empty((0, 0)) if other.bias is None else np.ascontiguousarray(other.bias),
+        other.likelihood.functor, other.parameters, _TINY,
+        entries.start, entries.index, entries.value, entries.zeros, sweeps, seed, out,
+    )  # fmt: skip
+    return other.parted(out)
 
 
 # -- Gaussian rows ---------------------------------------------------------------------------------------
@@ -326,50 +214,6 @@ def _noise(seed: int, row: int, S: int, width: int) -> Floats:
     return np.random.Generator(np.random.Philox(key=np.array([seed, row], np.uint64))).standard_normal(
         (S, width)
     )
-
-
-# -- the mode of non-negative rows -----------------------------------------------------------------------
-
-_UPDATES = 500
-
-
-def mode(other: Other, entries: Entries) -> NDArray[Any]:
-    """Return the w that maximises p(w | v, H), by a fixed number of multiplicative updates.
-
-        w ← w ((Σ_j v μ^{β-2} h / φ + (a-1)/w) / (Σ_j μ^{β-1} h / φ + λ))^γ,   γ = 1/(2-β) if β < 1, else 1
-
-    A prior of shape a < 1 has its mode at 0 whatever the data; there a = 1 is taken.
-    """
-    from scipy.sparse import csr_array
-
-    if entries.zeros and other.beta != 1.0:
-        entries = entries.filled(other.H.shape[1])
-    H, phi, beta = other.H[0].astype(np.float64), float(other.phi[0]), other.beta
-    inverse, linear, quadratic = other.prior.coefficients(other.rate[0])
-    rows = np.repeat(np.arange(entries.rows), np.diff(entries.start))
-
-    def spread(x: Floats) -> Floats:
-        shape = (entries.rows, len(H))
-        return np.asarray(csr_array((x, entries.index, entries.start), shape=shape) @ H)
-
-    total = np.broadcast_to(H.sum(axis=0), (entries.rows, H.shape[1])) if entries.zeros else None
-    if total is None:
-        total = spread(np.ones_like(entries.value))
-    size = spread(np.ones_like(entries.value)).sum(axis=1)
-    mass = np.bincount(rows, entries.value, minlength=entries.rows)
-    start = np.where((size > 0) & (mass > 0), mass / np.maximum(total.sum(axis=1), _TINY), 1.0)
-    w = np.repeat(start[:, None], H.shape[1], axis=1)
-    # Values below 0, which only a Gaussian has, push down: on their side of the fraction it stays positive.
-    positive, negative = np.maximum(entries.value, 0.0), np.minimum(entries.value, 0.0)
-    power = 1.0 / (2.0 - beta) if beta < 1.0 else 1.0
-    for _ in range(_UPDATES):
-        mu = np.maximum(np.einsum("nk,nk->n", w[rows], H[entries.index]), _TINY)
-        up = spread(positive * mu ** (beta - 2.0)) / phi + max(inverse, 0.0) / np.maximum(w, _TINY)
-        down = (
-            (total if beta == 1.0 else spread(mu ** (beta - 1.0) - negative)) / phi - linear + quadratic * w
-        )
-        w = w * (up / np.maximum(down, _TINY)) ** power
-    return w.astype(other.H.dtype)
 
 
 def _check(side: str, sweeps: int) -> None:

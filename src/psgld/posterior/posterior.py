@@ -54,6 +54,11 @@ class Posterior(Result):
         return self.draws.modes[1].factor.swapaxes(-1, -2)
 
     @property
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """Draws of the parameters of the likelihood by name, each (chain, draw): "phi", the dispersion, or others."""
+        return self.draws.parameters(self.model.likelihood)
+
+    @property
     def divergences(self) -> int:
         """Number of divergences, burn-in included: each resets a chain and halves its step size."""
         return int(self.settings["divergences"])
@@ -151,7 +156,8 @@ class Posterior(Result):
             Labels of rows (or indices, if the data has no labels); all by default.
         policy
             `Mean()`, `UCB(width)`, `Thompson()`, `Probability(threshold)`, or the names "mean", "ucb",
-            "thompson". All of them score μ, without the noise of a new observation.
+            "thompson". All of them look at μ, not at the noise around it. Where μ is not η itself (`Bernoulli`),
+            columns are chosen by η, and shown with μ.
         exclude_seen
             Whether to exclude the entries of the data; or other entries to exclude, in any form that `sample` takes.
         filter
@@ -204,8 +210,8 @@ class Posterior(Result):
         """Return a vector of K numbers per new row (or column): the deterministic form of `fold_in`.
 
         The factors of different chains, or of distant draws, cannot be averaged: their components may be permuted.
-        So `transform` conditions on one draw of the other factor: the last draw of the chain with the largest mean
-        `lp`. Given that draw, it returns the posterior mean of a Gaussian row, or the mode of a non-negative one.
+        So one draw of the other factor is taken, the last of the chain whose `lp` is largest on average; given that
+        one, the posterior mean of a Gaussian row, or the mode of another one.
         """
         return transform(self, V, side)
 

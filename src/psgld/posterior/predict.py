@@ -1,4 +1,4 @@
-"""Predictions: the posterior of μ_ij = Σ_k w_ik h_kj (+ biases), and of a new observation, at given pairs.
+"""Predictions: the posterior of the mean μ_ij = E[v | η_ij], η_ij = Σ_k w_ik h_kj (+ biases), and of a new observation.
 
 The core processes pairs in blocks and draws one by one: an array of pairs × draws is allocated only for the draws
 themselves. Pairs are independent, and the randomness of a new observation is a function of (seed, row, column, draw):
@@ -18,8 +18,7 @@ from .. import _core
 from ..checks import as_numbers, is_integer, is_number
 from ..data.labels import LabelArray, frame, named
 from ..errors import DataError
-from ..models import Tweedie
-from ..models.likelihoods.survival import survival
+from ..models import Likelihood
 from ..runs.draws import Draws, check_factors
 from ..system.limits import available_cores
 
@@ -37,7 +36,15 @@ def new_pool(work: float = np.inf) -> _core.Pool:
     return _core.Pool(1 if work < _SMALL else available_cores())
 
 
-def held(draws: Draws) -> Any:
+def core_parameters(draws: Draws, likelihood: Likelihood) -> Floats:
+    """Return what the functor of a likelihood is given in each draw, (S, parameters)."""
+    size = draws.phi.size
+    constants = np.broadcast_to(np.array(likelihood.constants), (size, len(likelihood.constants)))
+    others = np.empty((size, 0)) if draws.theta is None else draws.theta.reshape(size, -1)
+    return np.ascontiguousarray(np.hstack([constants, others]), np.float64)
+
+
+def held(draws: Draws, likelihood: Likelihood) -> Any:
     """Return the draws of all chains as the core takes them, (S, I, K) and so on; without copying if it can."""
     check_factors(draws)
     dtype = np.float64 if draws.W.dtype == np.float64 else np.float32
@@ -47,9 +54,10 @@ def held(draws: Draws) -> Any:
 
     make: Any = _core.Draws64 if dtype == np.float64 else _core.Draws32
     biases = (None if b is None else flat(b) for b in (draws.row_bias, draws.col_bias))
-    return make(
-        flat(draws.W), flat(draws.H), *biases, flat(draws.offset, np.float64), flat(draws.phi, np.float64)
-    )
+    numbers = (flat(a, np.float64) for a in (draws.offset, draws.phi))
+    floor = float(np.finfo(draws.W.dtype).tiny)
+    given = likelihood.functor, core_parameters(draws, likelihood), floor
+    return make(flat(draws.W), flat(draws.H), *biases, *numbers, *given)
 
 
 @final
@@ -68,13 +76,13 @@ class Prediction:
     def __init__(
         self,
         draws: Draws,
-        likelihood: Tweedie,
+        likelihood: Likelihood,
         rows: NDArray[np.int64],
         cols: NDArray[np.int64],
         seed: int = 0,
         labels: tuple[LabelArray | None, LabelArray | None] = (None, None),
     ) -> None:
-        self._core = held(draws)
+        self._core = held(draws, likelihood)
         self.rows, self.cols = (np.ascontiguousarray(a, np.int64) for a in (rows, cols))
         self._draws, self._likelihood, self._seed = draws, likelihood, check_seed(seed)
         self._floor = float(np.finfo(draws.W.dtype).tiny)
@@ -109,9 +117,7 @@ class Prediction:
     @cached_property
     def _moments(self) -> Floats:
         out = np.empty((2, len(self)))
-        self._core.moments(
-            self._pool(len(self)), self.rows, self.cols, self._likelihood.beta, self._floor, out
-        )
+        self._core.moments(self._pool(len(self)), self.rows, self.cols, out)
         return out
 
     @property
@@ -126,17 +132,15 @@ class Prediction:
 
     @cached_property
     def new_sd(self) -> Floats:
-        """Standard deviation of a new observation: sqrt(Var μ + E[φ μ^{2-β}])."""
+        """Standard deviation of a new observation: sqrt(Var μ + E[Var(v | η, θ)])."""
         out = np.empty((3, len(self)))
-        self._core.moments(
-            self._pool(len(self)), self.rows, self.cols, self._likelihood.beta, self._floor, out
-        )
+        self._core.moments(self._pool(len(self)), self.rows, self.cols, out)
         return np.asarray(np.sqrt(out[1] ** 2 + out[2]))
 
     @cached_property
     def draws(self) -> Floats:
         """Draws of μ, shape (S, n)."""
-        return self._values(slice(None), fresh=False)
+        return self._values(slice(None), "mean")
 
     def new_draws(self) -> Floats:
         """Return draws of a new observation at each pair, shape (S, n)."""
@@ -161,11 +165,11 @@ class Prediction:
         return self._quantiles(probabilities, fresh=False)
 
     def exceeds(self, value: ArrayLike) -> Floats:
-        """Return P(v > value) of a new observation v at each pair: the mean over the draws of P(v > value | μ, φ)."""
+        """Return P(v > value) of a new observation v at each pair: the mean over the draws of P(v > value | η, θ)."""
         value = self._one_a_pair(value)
         out = np.empty(len(self))
-        for at, mu, phi in self._chunks():
-            share = survival(value[at], self._allowed(mu), phi, self._likelihood.beta)
+        for at, eta, theta in self._chunks():
+            share = self._likelihood.survival(value[at], eta, *theta)
             out[at] = (self._new_values(at) > value[at] if share is None else share).mean(axis=0)
         return out
 
@@ -176,15 +180,15 @@ class Prediction:
         return out
 
     def log_density(self, values: ArrayLike) -> Floats:
-        """Return log E[p(v | μ, φ)], the log predictive density of a value at each pair."""
+        """Return log E[p(v | η, θ)], the log predictive density of a value at each pair."""
         values = as_numbers(values, "values")
         if values.shape != self.rows.shape:
             raise DataError(
                 f"one value per pair is needed: {len(self)} pairs, got values of shape {values.shape}"
             )
         out = np.empty(len(self))
-        for at, mu, phi in self._chunks():
-            logs = self._likelihood.logpdf(values[at], self._allowed(mu), phi)
+        for at, eta, theta in self._chunks():
+            logs = self._likelihood.logpdf(values[at], eta, *theta)
             # -inf in every draw stays -inf, without a NaN on the way.
             top = np.maximum(logs.max(axis=0), -1e300)
             with np.errstate(divide="ignore"):
@@ -205,15 +209,12 @@ class Prediction:
         if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
             raise DataError(f"probabilities must lie between 0 and 1, got {probabilities!r}")
         out = np.empty((len(p), len(self)))
-        if not fresh or self._in_core:
-            beta, floor = self._likelihood.beta, self._floor
+        if not fresh or self._likelihood.draws_in_core:
             self._core.quantiles(
                 self._pool(len(self)),
                 self.rows,
                 self.cols,
                 fresh,
-                beta,
-                floor,
                 self._seed,
                 np.ascontiguousarray(p),
                 out,
@@ -223,37 +224,33 @@ class Prediction:
             out[:, at] = np.quantile(self._new_values(at), p, axis=0)
         return out
 
-    @property
-    def _in_core(self) -> bool:
-        """Whether the core draws new observations of this member."""
-        return self._likelihood.beta >= 0.0 or self._likelihood.beta == -1.0
-
-    def _values(self, at: slice, fresh: bool) -> Floats:
+    def _values(self, at: slice, kind: str) -> Floats:
+        """Return draws of the "mean" μ, of "eta", or of a "new" observation, (S, pairs)."""
         rows, cols = self.rows[at], self.cols[at]
         out = np.empty((self._size, len(rows)))
-        beta, floor = self._likelihood.beta, self._floor
-        self._core.values(self._pool(len(rows)), rows, cols, fresh, beta, floor, self._seed, out)
+        self._core.values(self._pool(len(rows)), rows, cols, kind, self._seed, out)
         return out
 
     def _new_values(self, at: slice) -> Floats:
-        if self._in_core:
-            return self._values(at, fresh=True)
-        mu = self._allowed(self._values(at, fresh=False))
-        phi = self._draws.phi.reshape(-1)
+        if self._likelihood.draws_in_core:
+            return self._values(at, "new")
+        eta = self._allowed(self._values(at, "eta"))
+        theta = [x.reshape(-1) for x in self._draws.parameters(self._likelihood).values()]
         for q, (i, j) in enumerate(zip(self.rows[at].tolist(), self.cols[at].tolist(), strict=True)):
-            mu[:, q] = self._likelihood.sample(mu[:, q], phi, np.random.default_rng([self._seed, i, j]))
-        return mu
+            eta[:, q] = self._likelihood.sample(eta[:, q], *theta, np.random.default_rng([self._seed, i, j]))
+        return eta
 
-    def _chunks(self) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield (slice of the pairs, μ of shape (S, pairs), φ of shape (S, 1))."""
+    def _chunks(self) -> Iterator[tuple[slice, Floats, list[Floats]]]:
+        """Yield (slice of the pairs, η of shape (S, pairs), the parameters of shape (S, 1))."""
+        theta = [x.reshape(-1, 1) for x in self._draws.parameters(self._likelihood).values()]
         size = max(1, _CHUNK // self._size)
         for first in range(0, len(self), size):
             at = slice(first, min(first + size, len(self)))
-            yield at, self._values(at, fresh=False), self._draws.phi.reshape(-1, 1)
+            yield at, self._allowed(self._values(at, "eta")), theta
 
-    def _allowed(self, mu: Floats) -> Floats:
-        """Keep the mean of a non-negative likelihood away from an exact zero."""
-        return np.maximum(mu, self._floor) if self._likelihood.nonnegative_mean else mu
+    def _allowed(self, eta: Floats) -> Floats:
+        """Keep an η that must be positive away from an exact zero."""
+        return np.maximum(eta, self._floor) if self._likelihood.nonnegative_mean else eta
 
     def _one_a_pair(self, value: ArrayLike) -> Floats:
         array = as_numbers(value, "value")

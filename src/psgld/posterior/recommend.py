@@ -5,7 +5,8 @@
 The core scores all columns for a block of rows at a time: one matrix product per draw, which is accumulated and not
 stored. If the processor multiplies integers faster than floats, `mean` and `ucb` first screen all columns with factors
 quantised to int16 and a bound on the error. Only the columns that can be among the best are scored in floats: the
-result is the same. The chosen columns are then rescored in double precision.
+result is the same. The chosen columns are then rescored in double precision. If μ is
+not η itself but grows with it (`Bernoulli`), columns are chosen by η and scored by μ.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..checks import is_integer, is_number, unmasked
 from ..data.labels import LabelArray, find_labels, frame, named
 from ..data.seen import Seen, aligned
 from ..errors import DataError
-from ..models import Tweedie
+from ..models import Likelihood
 from ..runs.draws import Draws
 from .predict import Floats, Prediction, check_seed, held, new_pool
 
@@ -50,7 +51,7 @@ class Context:
     """What a policy looks at."""
 
     draws: Draws
-    likelihood: Tweedie
+    likelihood: Likelihood
     core: Any
     seed: int
 
@@ -62,7 +63,7 @@ class Context:
     def scores(
         self, rows: NDArray[np.int64], kind: int, threshold: float = 0.0
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """Return the mean of μ at all columns, and by `kind` its sd or the share of draws above the threshold.
+        """Return the mean of η at all columns, and by `kind` its sd or the share of draws above the threshold.
 
         Of kind BOUND: the mean plus `threshold` times the sd, and nothing else.
         """
@@ -182,7 +183,7 @@ class Thompson(Policy):
             if d.row_bias is not None and d.col_bias is not None:
                 mu += d.row_bias[c, k][i].astype(np.float64) + d.col_bias[c, k][j]
             out[chosen == s] = mu
-        return out
+        return context.likelihood.response(out)
 
     def _chosen(self, context: Context, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the draw of each row: a function of the seed and the row."""
@@ -204,7 +205,7 @@ class Probability(Policy):
 
     def rank(self, context: Context, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return P(μ > threshold), and E[μ]."""
-        mean, share = context.scores(rows, ABOVE, self.threshold)
+        mean, share = context.scores(rows, ABOVE, float(context.likelihood.link(self.threshold)))
         assert share is not None
         return share, mean
 
@@ -288,7 +289,7 @@ def recommend(
     n = min(int(n), n_cols)
     allowed = _allowed(p, filter)
     seen = _seen(p, exclude_seen)
-    context = Context(p.draws, p.model.likelihood, held(p.draws), check_seed(seed))
+    context = Context(p.draws, p.model.likelihood, held(p.draws, p.model.likelihood), check_seed(seed))
     chosen = np.empty((len(index), n), np.int64)
     size = max(1, _BLOCK // n_cols)
     for first in range(0, len(index), size):

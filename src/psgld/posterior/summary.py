@@ -9,6 +9,8 @@ import numpy as np
 from ..errors import SamplingError
 from .diagnostics import diagnose
 
+_WORDS = {"phi": "dispersion φ"}
+
 
 def summary(posterior: Any) -> str:
     """Return what was sampled, how, and how it went, in a few lines."""
@@ -24,7 +26,7 @@ def summary(posterior: Any) -> str:
         f"  sampler        {_sampler(s)}",
         f"  draws          {_plural(p.chains, 'chain')} × {lp.shape[1]}, {s['thin']} iterations apart, "
         f"after {s['tune']}",
-        f"  dispersion φ   {_interval(p.draws.phi)}",
+        *(f"  {_WORDS.get(name, name):14} {_interval(x)}" for name, x in p.parameters.items()),
     ]
     if p.model.bias:
         lines.append(f"  offset         {_interval(p.draws.offset)}")

@@ -21,7 +21,8 @@ from ..runs.draws import Draws, check_factors
 from ..runs.result import Result
 from ..runs.warm_start import Start
 from ..samplers import as_sampler, sampler_from_dict
-from .fold_in import Entries, Other, check_kept, draw
+from .fold_in import draw
+from .new_rows import Entries, Other, check_kept
 
 _SWEEPS = 20
 _TUNE_CYCLES, _LEAST_TUNE = 50, 200

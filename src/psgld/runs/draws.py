@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SamplingError, in_bytes
-from ..models import FactorModel, NormalWishart
+from ..models import FactorModel, Likelihood, NormalWishart
 from ..models.hyperparameters import ModeHyper
 from ..models.modes import FACTORS, NAMES, Mode
 from ..system.limits import available_memory
@@ -85,17 +85,20 @@ class Draws:
     Attributes
     ----------
     modes : the draws of each mode, rows and columns.
-    offset, phi : global offset and dispersion.
+    offset, phi : global offset and dispersion, 1 where the likelihood has none.
+    theta : the parameters of the likelihood but φ, dims (chain, draw, parameter); None where there are none.
     W, H : the factors.
     row_bias, col_bias : the biases, or None.
     row_rate, col_rate : rates or precisions of the components.
     row_mean, row_precision, col_mean, col_precision : m and Λ of the rows of W and H, biases among the components,
         under a normal–Wishart prior; else None.
+    theta : the parameters of the likelihood but φ, dims (chain, draw, parameter); None where there are none.
     """
 
     modes: tuple[ModeDraws, ...]
     offset: NDArray[np.float64]
     phi: NDArray[np.float64]
+    theta: NDArray[np.float64] | None = None
 
     W, H = _named("factor")
     row_bias, col_bias = _named("bias")
@@ -110,12 +113,12 @@ class Draws:
         for names in NAMES:
             given: dict[str, Any] = {field: arrays.get(getattr(names, field)) for field in _FIELDS}
             modes.append(ModeDraws(**given))
-        return cls(tuple(modes), arrays["offset"], arrays["phi"])
+        return cls(tuple(modes), arrays["offset"], arrays["phi"], arrays.get("theta"))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return every array that there is, by its name in stores and files."""
         found = {name: getattr(self.modes[axis], field) for name, (axis, field) in _PLACES.items()}
-        found |= {"offset": self.offset, "phi": self.phi}
+        found |= {"offset": self.offset, "phi": self.phi, "theta": self.theta}
         return {name: array for name, array in found.items() if array is not None}
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Draws:
@@ -143,7 +146,14 @@ class Draws:
             ModeDraws.empty(chains, draws, kept, n, mode, dtype)
             for n, mode in zip(shape, model.modes, strict=True)
         )
-        return cls(tuple(modes), np.empty((chains, draws)), np.empty((chains, draws)))
+        others = len(model.likelihood.other_parameters)
+        theta = np.empty((chains, draws, others)) if others else None
+        return cls(tuple(modes), np.empty((chains, draws)), np.empty((chains, draws)), theta)
+
+    def parameters(self, likelihood: Likelihood) -> dict[str, NDArray[np.float64]]:
+        """Return the draws of each parameter of the likelihood, (chain, draw), by its name."""
+        others = () if self.theta is None else np.moveaxis(self.theta, -1, 0)
+        return dict(zip(likelihood.parameters, likelihood.joined(self.phi, others), strict=True))
 
     def room(self, number: int, draws: slice) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return where draws of the factors of a chain go, if nothing else is made of them."""
@@ -156,6 +166,8 @@ class Draws:
             mode.record_hyper(hyper, (number, draw))
         self.offset[number, draw] = chain.hyper.offset + chain.setup.shift
         self.phi[number, draw] = chain.hyper.phi
+        if self.theta is not None:
+            self.theta[number, draw] = chain.hyper.theta
 
     def record(self, chain: Any, number: int, draw: int) -> None:
         """Copy the state of a chain."""

@@ -11,15 +11,22 @@ from ..checks import is_integer
 from ..data.observations import MOST_CELLS
 from ..data.source import Source
 from ..engines import Engine
-from ..errors import DataError, ModelError, SamplingError, warn
-from ..models import FactorModel, guess
+from ..errors import DataError, ModelError, SamplingError, in_bytes, warn
+from ..models import FactorModel, Likelihood, guess
 from ..samplers import Planned, Sampler
 from ..system import cost
+from ..system.limits import available_memory
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 _TUNE_CYCLES, _THIN_CYCLES = 200, 2
 _LEAST_TUNE, _LEAST_THIN = 1000, 10
+
+_BYTES_PER_CELL = 16
+"""Of a matrix with its zeros written out: the values in double precision, and once more in blocks."""
+
+_MANY_CELLS = 10_000_000
+"""Cells from which on a warning says that zeros are written out."""
 
 
 def usual_plan(sampler: Sampler, data: Source, components: int) -> tuple[int, int]:
@@ -66,22 +73,20 @@ def chosen_model(model: FactorModel | None, rank: int | None, data: Source) -> F
         return model
     assert rank is not None
     likelihood, reason = guess(data.sample_entries(100_000)[2])
-    chosen = FactorModel(rank, likelihood, bias=likelihood.beta == 2.0)
+    chosen = FactorModel(rank, likelihood, bias=not likelihood.nonnegative_mean)
     warn(f"no model given: {likelihood.name} likelihood, because {reason}")
     return chosen
 
 
 def ready(data: Source, model: FactorModel, dtype: str) -> Source:
     """Check the values, and settle what absent entries mean."""
-    beta = model.likelihood.beta
+    likelihood = model.likelihood
     ends = data.min(), data.max()
-    try:
-        model.check_values(ends)  # of shards these are known without reading them
-    except DataError:
-        for values in data.value_parts():
+    if likelihood.lattice or not likelihood.can_occur(np.array(ends)).all():
+        for values in data.value_parts():  # of shards the ends are known without reading them
             model.check_values(values)  # says how many
     _check_range(ends, dtype)
-    if beta == 1.0 and model.likelihood.phi == 1.0:
+    if likelihood.splits:
         some = data.sample_entries(10_000)[2]
         if not np.array_equal(some, np.rint(some)):
             warn(
@@ -92,15 +97,15 @@ def ready(data: Source, model: FactorModel, dtype: str) -> Source:
     if (
         data.is_sparse
         and not data.absent_chosen
-        and beta == 1.0
+        and likelihood.counts
         and data.stored < data.shape[0] * data.shape[1]
     ):
         warn(
             "sparse data under a count likelihood: absent entries are taken as unobserved; say absent='zero' in "
             "psgld.observations if they are zeros, or absent='unobserved' if not"
         )
-    if data.absent == "zero" and beta not in (1.0, 2.0):
-        return _filled(data, beta)
+    if data.absent == "zero" and likelihood.zeros is None:
+        return _filled(data, likelihood)
     return data
 
 
@@ -137,16 +142,23 @@ def tracked_pairs(data: Source, track: Any) -> tuple[Any, Any]:
     return i, j
 
 
-def _filled(data: Source, beta: float) -> Source:
-    """Return the data with the implicit zeros written out: only β = 1 and β = 2 can do without."""
-    if beta <= 0.0:
+def _filled(data: Source, likelihood: Likelihood) -> Source:
+    """Return the data with the implicit zeros written out: few likelihoods can add them up without."""
+    if not likelihood.can_occur(np.zeros(1)).all():
         raise ModelError(
-            f'absent="zero" contradicts beta = {beta}, which needs values > 0; use absent="unobserved"'
+            f'absent="zero" contradicts {likelihood!r}, which needs {likelihood.support}; use absent="unobserved"'
         )
-    if data.shape[0] * data.shape[1] > MOST_CELLS:
+    cells = data.shape[0] * data.shape[1]
+    needed, free = cells * _BYTES_PER_CELL, available_memory()
+    if cells > MOST_CELLS or (free is not None and needed > 0.9 * free):
         raise ModelError(
-            f'absent="zero" with beta = {beta} needs all {data.shape[0] * data.shape[1]:,} cells in memory; at most '
+            f'absent="zero" with {likelihood!r} needs all {cells:,} cells in memory, {in_bytes(needed)}; at most '
             f"{MOST_CELLS:,} are; use Poisson() or Gaussian(), which handle the zeros implicitly"
+        )
+    if cells > max(_MANY_CELLS, 10 * data.stored):
+        warn(
+            f"{type(likelihood).__name__}() has the zeros written out: {cells:,} cells, {in_bytes(needed)}, instead of "
+            f"{data.stored:,} entries, and a pass takes as much longer; Poisson() adds them up unvisited"
         )
     return data.filled()
 

@@ -35,7 +35,8 @@ class RunningMoments:
 
     def record(self) -> None:
         """Take in the present state."""
-        mu = self._chain.factors.mu(self._rows, self._cols).astype(np.float64) + self._chain.setup.shift
+        eta = self._chain.factors.mu(self._rows, self._cols).astype(np.float64) + self._chain.setup.shift
+        mu = self._chain.setup.model.likelihood.response(eta)
         self.count += 1
         delta = mu - self.mean
         self.mean += delta / self.count

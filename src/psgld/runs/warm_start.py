@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from ..models import FactorModel, Hyper, RowNormal
@@ -31,4 +31,7 @@ class Start:
                     normal.mean[mode.bias] = offset
             hypers.append(ModeHyper(own.rate[at], normal))
             factors.append(mode.pack(own.factor[at], None if own.bias is None else own.bias[at], offset))
-        chain.begin(*factors, Hyper(tuple(hypers), offset, float(self.draws.phi[at])))
+        hyper = Hyper(tuple(hypers), offset, float(self.draws.phi[at]))
+        if self.draws.theta is not None:
+            hyper = replace(hyper, theta=self.draws.theta[at])
+        chain.begin(*factors, hyper)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,11 +19,11 @@ from ..data.source import Source
 from ..dynamics.probes import Probes
 from ..engines import Engine, H, ReadableFactors, W
 from ..errors import ModelError, SamplingError
-from ..models import DispersionMove, FactorModel, FactorStats, Hyper, Moments, RowNormal
+from ..models import FactorModel, FactorStats, Hyper, Likelihood, Moments, ParameterMove, RowNormal
 from ..models import hyperparameters as hyperparameters
 
 _CLOSED, _SERIES = 10_000, 3_000
-"""Entries from which φ is drawn: where the density has a closed form, and where it is a series or an integral."""
+"""Entries from which the parameters of the likelihood are drawn: where its density has a closed form, and where not."""
 
 _ROUNDING = 1e-13
 """The sd of data that are constant but for rounding, in units of their mean."""
@@ -147,12 +147,14 @@ def scale_of(data: Source, model: FactorModel) -> tuple[float, Moments, Hyper]:
     mean, variance = data.mean(), data.variance()
     shift = mean if model.centred and data.absent != "zero" else 0.0
     constant = variance <= (_ROUNDING * mean) ** 2
-    moments = Moments(mean - shift, 0.0 if constant else variance, data.size)
-    phi = model.likelihood.phi
-    if phi is None:
-        some = data.sample_entries(100_000)[2] - shift
-        phi = model.likelihood.start_phi(np.full_like(some, moments.mean) if constant else some)
-    return shift, moments, hyperparameters.start(model, moments, phi)
+    centre, spread = mean - shift, 0.0 if constant else variance
+    moments = Moments(*model.likelihood.eta_moments(centre, spread, data.size), data.size)
+
+    def some() -> NDArray[np.float64]:
+        values = data.sample_entries(100_000)[2] - shift
+        return np.asarray(np.full_like(values, centre) if constant else values)
+
+    return shift, moments, hyperparameters.start(model, moments, model.likelihood.start(some))
 
 
 class Chain(ABC):
@@ -170,7 +172,7 @@ class Chain(ABC):
         self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30
         self._sums: NDArray[np.float64] | None = None  # of the present state
         self._log_prior = _LogPrior(0.0, np.zeros((2, 2, 0)))
-        self._dispersion = self._dispersion_move()
+        self._parameters = self._parameter_move()
 
     # -- moving ------------------------------------------------------------------------------------------
 
@@ -244,8 +246,8 @@ class Chain(ABC):
 
         Of one state, or of several, (…, 2, 2 or 3, K) and (…): bit for bit the same.
         """
-        prior, phi = self._log_prior, self.hyper.phi
-        total = self.probes.log_likelihood(self.setup.model.likelihood, phi, kernel)
+        prior, likelihood = self._log_prior, self.setup.model.likelihood
+        total = self.probes.log_likelihood(likelihood, self.hyper.parameters(likelihood), kernel)
         weighted = (sums[..., :2, :] * prior.weights).reshape(*sums.shape[:-3], prior.weights.size)
         return np.asarray(total + prior.constant + weighted.sum(axis=-1))
 
@@ -287,7 +289,7 @@ class Chain(ABC):
         return inverse, linear if now.normal is None else now.normal.linear, quadratic
 
     def _squared_residuals(self) -> float:
-        """Return Σ(v - μ)²; asked for where the likelihood is Gaussian and φ learnt."""
+        """Return Σ(v - μ)²; asked for where φ is drawn from it."""
         raise NotImplementedError
 
     def _least_residuals(self) -> float:
@@ -302,36 +304,38 @@ class Chain(ABC):
         """Return whether there is a hyperparameter to be learnt."""
         model = self.setup.model
         priors = any(mode.prior.learnt for mode in model.modes)
-        return priors or model.bias or model.likelihood.phi is None
+        return priors or model.bias or bool(model.likelihood.learnt)
 
     def _draw_hyper(self, cycle: int) -> None:
         """Draw all hyperparameters that are learnt; the cycle decides the randomness."""
         if not self._learns():
             return
         model = self.setup.model
-        gaussian = model.likelihood.beta == 2.0 and model.likelihood.phi is None
         rng = np.random.Generator(
             np.random.Philox(key=np.array([self.key, 0], np.uint64), counter=[0, cycle, 0, 0])
         )
-        rss = max(self._squared_residuals(), self._least_residuals()) if gaussian else None
+        conjugate = model.likelihood.conjugate
+        rss = max(self._squared_residuals(), self._least_residuals()) if conjugate else None
         self.hyper = hyperparameters.draw(
             model, self.hyper, self.setup.start, [self.stats(W), self.stats(H)], rng, rss, self.setup.moments.size
         )  # fmt: skip
-        if self._dispersion is not None and self._dispersion_is_due():
-            means = np.maximum(self._watched.means().astype(np.float64), self._floor)
-            phi = self._dispersion(self.hyper.phi, means, rng)
-            self.hyper = replace(self.hyper, phi=phi)
+        if self._parameters is not None and self._parameters_are_due():
+            eta, likelihood = self._watched.means().astype(np.float64), model.likelihood
+            if likelihood.nonnegative_mean:
+                eta = np.maximum(eta, self._floor)
+            theta = self._parameters(self.hyper.parameters(likelihood), eta, rng)
+            self.hyper = self.hyper.with_parameters(likelihood, theta)
         self._apply_hyper()
 
-    def _dispersion_is_due(self) -> bool:
-        """Return whether φ moves, too, where that is a Metropolis move."""
+    def _parameters_are_due(self) -> bool:
+        """Return whether the parameters of the likelihood move, too, where that is a Metropolis move."""
         return True
 
-    def _dispersion_move(self) -> DispersionMove | None:
-        likelihood = self.setup.model.likelihood
-        if likelihood.phi is not None or likelihood.beta == 2.0:
+    def _parameter_move(self) -> ParameterMove | None:
+        likelihood: Likelihood = self.setup.model.likelihood
+        if likelihood.conjugate or not likelihood.learnt:
             return None
         # φ is known to sqrt(2 / n): with 1,000 entries its error would show in the intervals of new observations.
         number = _CLOSED if likelihood.closed else _SERIES
         self._watched = Probes.some(self.setup.data, number).placed(self.factors, self.setup.shift)
-        return DispersionMove(likelihood, self._watched.values, self.setup.start.phi)
+        return likelihood.move(self._watched.values, self.setup.start.parameters(likelihood))

@@ -82,7 +82,7 @@ class BPMFGibbs(Recorded):
 
 def _check(model: FactorModel) -> None:
     """Raise ModelError unless the rows are normal given the other factor."""
-    if model.likelihood.beta != 2.0:
+    if not model.likelihood.normal:
         raise ModelError(
             f"BPMFGibbs needs the Gaussian() likelihood, whose rows are normal given the other factor, got "
             f"{model.likelihood!r}; use PSGLD()"

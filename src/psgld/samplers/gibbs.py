@@ -150,7 +150,7 @@ def _order(shape: tuple[int, int]) -> tuple[int, int]:
 
 def _check_model(model: FactorModel) -> None:
     likelihood = model.likelihood
-    if likelihood.beta != 1.0 or likelihood.phi != 1.0:
+    if not likelihood.splits:
         raise ModelError(
             f"Gibbs() needs the Poisson likelihood with phi = 1, got {likelihood!r}; use Poisson(), or PSGLD()"
         )

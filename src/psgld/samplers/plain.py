@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..engines import H, W
-from ..models import Hyper, Tweedie
+from ..models import Hyper, Likelihood
 from .base import Chain, State
 
 
@@ -33,7 +33,7 @@ class PlainFactors:
         self,
         W: NDArray[Any],
         H: NDArray[Any],
-        likelihood: Tweedie,
+        likelihood: Likelihood,
         counts: tuple[NDArray[Any], NDArray[Any]],
         floor: float = 0.0,
     ) -> None:
@@ -108,7 +108,9 @@ class PlainChain(Chain):
         """Go on from a state that `state` returned."""
         self.factors.set_factor(W, state["W"])
         self.factors.set_factor(H, state["H"])
-        self.hyper = Hyper.from_arrays({name: state[f"hyper/{name}"] for name in self.hyper.arrays()})
+        self.hyper = Hyper.from_arrays(
+            {n: state[f"hyper/{n}"] for n in self.hyper.arrays() if f"hyper/{n}" in state}
+        )
         self.iteration = int(state["iteration"])
         self._sums = None
         self._apply_hyper()

@@ -157,7 +157,7 @@ def setup_of(
     if step is None:
         uneven = noise is not None or (data.is_sparse and not grid.zeros)
         parts, curvature = math.ceil(noise or blocks), _curvature(data, model, moments, start)
-        problem = Problem(model.components, parts, uneven, tune, rho, model.likelihood.beta, curvature)
+        problem = Problem(model.components, parts, uneven, tune, rho, model.likelihood.steep, curvature)
         step = metric.step_size(problem)
         if temperature == 0.0 and isinstance(step, Decay):
             step = Decay(step.first, 0.1 * step.last, tune)  # to settle at the mode, not to wander around it
@@ -183,9 +183,10 @@ def _metric(metric: Metric | str | None, model: FactorModel) -> Metric:
         metric = METRICS[metric]()
     if isinstance(metric, NonNegative) and not model.nonnegative:
         raise ModelError("the non-negative metric needs non-negative factors; use RealValued() or Identity()")
-    if isinstance(metric, RealValued) and model.likelihood.beta != 2.0:
+    if isinstance(metric, RealValued) and model.likelihood.curvature_bound is None:
         raise ModelError(
-            f"the real-valued metric is for Gaussian models, got {model.likelihood!r}; leave it out"
+            "the real-valued metric is for Gaussian models and others of bounded curvature, got "
+            f"{model.likelihood!r}; leave it out"
         )
     return metric
 
@@ -195,6 +196,8 @@ def _curvature(data: Source, model: FactorModel, moments: Moments, start: Hyper)
     w, h = (float(sizes[0]) for sizes in start_sizes(model, moments, start))
     fullest = max(int(data.row_counts().max()) * h**2, int(data.col_counts().max()) * w**2)
     mean = moments.mean if moments.mean > 0 else 1.0
-    weight = mean ** (model.likelihood.beta - 2.0) if model.nonnegative else 1.0
+    likelihood, (_, others) = model.likelihood, model.likelihood.split(start.parameters(model.likelihood))
+    bound = likelihood.curvature_bound or 1.0
+    weight = likelihood.information(mean, *others) if model.nonnegative else bound
     rates = np.concatenate([h.rate[mode.free] for mode, h in zip(model.modes, start.modes, strict=True)])
     return float(fullest * weight / start.phi + rates.max())

@@ -26,7 +26,8 @@ from ..data.observations import ABSENT, Observations
 from ..engines import Threads
 from ..errors import DataError, ModelError
 from ..models import FactorModel
-from ..posterior.fold_in import Entries, Other, draw, point, reference
+from ..posterior.fold_in import draw, point, reference
+from ..posterior.new_rows import Entries, Other
 from ..posterior.posterior import Posterior
 from ..posterior.predict import Floats, Prediction
 from ..runs.draws import Draws
@@ -126,7 +127,8 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
         other = reference(self.posterior_)
         mu = W @ self.components_
-        return np.asarray(mu if other.bias is None else mu + other.bias[0])
+        mu = mu if other.bias is None else mu + other.bias[0]
+        return self.posterior_.model.likelihood.response(mu)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log predictive density of the observed entries of X, each given the other half of its row.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..models import Exponential, FactorModel, Gaussian, Normal, Tweedie
+from ..models import Exponential, FactorModel, Likelihood, Normal
 from .base import Factorisation
 
 
@@ -16,7 +16,8 @@ class BayesianNMF(Factorisation):
     n_components
         The number of components K.
     likelihood
-        A likelihood of psgld or its name: "poisson", "gaussian", "gamma", "compound-poisson", "inverse-gaussian".
+        A likelihood of psgld or its name: "poisson", "gaussian", "gamma", "compound-poisson",
+        "inverse-gaussian", "negative-binomial".
     draws, tune, thin, chains
         As in `psgld.sample`: draws per chain, iterations of burn-in, iterations per draw, chains. By default `tune`
         and `thin` depend on the size of the data.
@@ -54,7 +55,7 @@ class BayesianNMF(Factorisation):
         self,
         n_components: int = 10,
         *,
-        likelihood: Tweedie | str = "poisson",
+        likelihood: Likelihood | str = "poisson",
         draws: int = 200,
         tune: int | None = None,
         thin: int | None = None,
@@ -94,6 +95,9 @@ class BayesianMF(Factorisation):
     ----------
     n_components
         The number of components K.
+    likelihood
+        A likelihood of psgld that takes factors of any sign, or its name: "gaussian", or "bernoulli" for x of 0 and 1:
+        then P(x_ij = 1) is the logistic function of what is the mean above.
     bias
         Whether to add row and feature biases.
     draws, tune, thin, chains
@@ -133,6 +137,7 @@ class BayesianMF(Factorisation):
         self,
         n_components: int = 10,
         *,
+        likelihood: Likelihood | str = "gaussian",
         bias: bool = True,
         draws: int = 200,
         tune: int | None = None,
@@ -144,6 +149,7 @@ class BayesianMF(Factorisation):
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
+        self.likelihood = likelihood
         self.bias = bias
         self.draws = draws
         self.tune = tune
@@ -155,4 +161,4 @@ class BayesianMF(Factorisation):
         self.verbose = verbose
 
     def _model(self) -> FactorModel:
-        return FactorModel(self._rank(), Gaussian(), Normal(), Normal(), bias=bool(self.bias))
+        return FactorModel(self._rank(), self.likelihood, Normal(), Normal(), bias=bool(self.bias))

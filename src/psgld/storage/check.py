@@ -32,6 +32,8 @@ def _check_draws(p: Result) -> None:
         raise ValueError(f"{n} draws of a {p.shape[0]} × {p.shape[1]} matrix")
     kept = (n[0], d.W.shape[1] if np.ndim(d.W) == 4 and d.W.shape[1] == 0 else n[1])
     shapes: dict[str, tuple[int, ...]] = {"offset": n, "phi": n}
+    if others := len(p.model.likelihood.other_parameters):
+        shapes["theta"] = (*n, others)
     for size, mode, own in zip(p.shape, p.model.modes, d.modes, strict=True):
         names, components = mode.names, mode.components
         shapes |= {names.factor: (*kept, size, mode.rank), names.rate: (*n, components)}

@@ -1,6 +1,7 @@
 """What a store holds: groups of arrays with named dimensions, as xarray and ArviZ expect them.
 
 posterior             W (chain, draw, row, component), H (chain, draw, column, component), biases, rates, offset, phi;
+                      theta (chain, draw, parameter): the parameters of the likelihood but phi, where it has others;
                       under a normal–Wishart prior the mean and the precision matrix of the rows
 sample_stats          lp, step_size, diverging, iteration (chain, draw)
 warmup_sample_stats   the same along the burn-in
@@ -115,6 +116,8 @@ class Layout:
         """Return every array of the groups by its path."""
         per_draw = (self.chains, self.draws)
         specs = {f"{POSTERIOR}/{n}": Spec(per_draw, "float64", ("chain", "draw")) for n in ("offset", "phi")}
+        if others := len(model.likelihood.other_parameters):
+            specs[f"{POSTERIOR}/theta"] = Spec((*per_draw, others), "float64", ("chain", "draw", "parameter"))
         for n, mode in zip(shape, model.modes, strict=True):
             specs |= {f"{POSTERIOR}/{name}": spec for name, spec in self._mode_specs(n, mode).items()}
         for group, n in ((STATS, self.draws), (WARMUP, self.marks)):

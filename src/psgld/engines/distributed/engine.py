@@ -24,7 +24,7 @@ from ...data.partition import Strips
 from ...data.shards import Shards
 from ...data.source import Share, Source
 from ...errors import ModelError, SamplingError
-from ...models import Tweedie
+from ...models import Likelihood
 from ...system.limits import cores_of_quota
 from ..base import Engine
 from ..communicator import Communicator
@@ -129,7 +129,7 @@ class DistributedEngine(Engine):
         return CoreGrid(core, data.shape, blocks, swapped, zeros, sizes)
 
     def factors(
-        self, grid: CoreGrid, components: int, likelihood: Tweedie, floor: float
+        self, grid: CoreGrid, components: int, likelihood: Likelihood, floor: float
     ) -> RingFactors | HoppingFactors:
         """Place two factors of zeros on the ranks."""
         make = HoppingFactors if grid.hopping else RingFactors

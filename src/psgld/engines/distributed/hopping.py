@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
-from ...models import Tweedie
+from ...models import Likelihood
 from ..base import H, MetricName, Stretch, SumName, W
 from ..communicator import Communicator, Request
 from ..core_factors import CoreFactors
@@ -41,13 +41,13 @@ class HoppingFactors(CoreFactors):
         self,
         grid: CoreGrid,
         components: int,
-        likelihood: Tweedie,
+        likelihood: Likelihood,
         floor: float,
         communicator: Communicator,
         threads: int,
     ) -> None:
         self._whole = ThreadedFactors(grid, components, likelihood, floor, threads)
-        super().__init__(self._whole.core, grid, components)
+        super().__init__(self._whole.core, grid, components, likelihood)
         self._pool = _core.Pool(threads)
         self.sent: Counter[str] = Counter()
         """Bytes sent by this rank: by hops of the chain ("hops") and besides ("other")."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
-from ...models import Tweedie
+from ...models import Likelihood
 from ..base import H, Stretch, SumName, W
 from ..communicator import Communicator, Request
 from ..core_factors import NO_DRAWS, CoreFactors, core_chain
@@ -35,12 +35,12 @@ class RingFactors(CoreFactors):
         self,
         grid: CoreGrid,
         components: int,
-        likelihood: Tweedie,
+        likelihood: Likelihood,
         floor: float,
         communicator: Communicator,
         threads: int,
     ) -> None:
-        super().__init__(core_chain(grid, components, likelihood, floor), grid, components)
+        super().__init__(core_chain(grid, components, likelihood, floor), grid, components, likelihood)
         self.sent: Counter[str] = Counter()
         """Bytes sent by this rank: between iterations ("ring") and besides ("other")."""
         self._comm, self._rank = communicator, communicator.rank

@@ -11,7 +11,7 @@ from ...data.partition import Strips
 from ...data.shards import Shards
 from ...data.source import Source
 from ...errors import ModelError
-from ...models import Tweedie
+from ...models import Likelihood
 from ..base import Engine
 from .blocks import ReferenceGrid
 from .factors import ReferenceFactors
@@ -65,7 +65,7 @@ class Reference(Engine):
         return ReferenceGrid(whole, rows, cols, shift)
 
     def factors(
-        self, grid: ReferenceGrid, components: int, likelihood: Tweedie, floor: float
+        self, grid: ReferenceGrid, components: int, likelihood: Likelihood, floor: float
     ) -> ReferenceFactors:
         """Place two factors of zeros beside V."""
         return ReferenceFactors(grid, components, likelihood, floor)

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models import Tweedie
+from ...models import Likelihood
 from ..base import Factors, H, MetricName, Stretch, SumName, W
 from . import update
 from .blocks import ReferenceGrid
 from .update import Array, Rule
-
-_PASSES = {"score": update.score, "weight": update.weight}
 
 
 @final
 class ReferenceFactors(Factors):
     """W (I, K) and H (J, K) in float64: the place of a row is its index."""
 
-    def __init__(self, grid: ReferenceGrid, components: int, likelihood: Tweedie, floor: float) -> None:
+    def __init__(self, grid: ReferenceGrid, components: int, likelihood: Likelihood, floor: float) -> None:
         self.grid, self.components, self.dtype = grid, components, np.dtype(np.float64)
-        self._likelihood = likelihood
-        self._numbers = float(likelihood.beta), floor
+        self._model = update.Model(likelihood, floor)
         self._x, self._saved, self._sum, self._momenta = (self._zeros() for _ in range(4))
         self._bound = [np.ones_like(x) for x in self._x]
         self._squares, self._saved_squares = np.zeros((2, grid.places))
@@ -54,9 +52,9 @@ class ReferenceFactors(Factors):
         """Set ρ; 0 for steps of first order."""
         self._rho = rho
 
-    def set_phi(self, phi: float) -> None:
-        """Set the dispersion φ of the likelihood."""
-        self._phi = phi
+    def set_parameters(self, phi: float, others: Sequence[float]) -> None:
+        """Set the dispersion φ of the likelihood, and its other parameters."""
+        self._phi, self._model = phi, replace(self._model, theta=tuple(others))
 
     def set_prior(
         self, which: int, inverse: float, linear: Array, quadratic: Array, coupling: Array | None = None
@@ -107,14 +105,14 @@ class ReferenceFactors(Factors):
             self._x = list(
                 update.iterate(
                     self.grid.V, self._x[W], self._x[H], *self.grid.sides, part, t, float(stretch.steps[q]), scale,
-                    self._numbers, rules, times,
+                    self._model, rules, times,
                 )
             )  # fmt: skip
 
     def accumulate(self, kind: SumName, part: int = -1) -> None:
         """Add up scores or weights over a part (or over all of V) for every row of both factors."""
         V = self.grid.V if part < 0 else np.where(self.grid.cells(part), self.grid.V, np.nan)
-        self._sum = list(update.gradients(V, self._x[W], self._x[H], *self._numbers, _PASSES[kind]))
+        self._sum = list(update.gradients(V, self._x[W], self._x[H], self._model, weights=kind == "weight"))
         if kind == "score":
             for p in range(self.grid.blocks) if part < 0 else [part]:
                 self._take_squares(p)
@@ -135,7 +133,7 @@ class ReferenceFactors(Factors):
 
     def _take_squares(self, part: int, times: Array | None = None) -> None:
         """Take the squared residuals of the chunks of a part, of a Gaussian likelihood: nobody asks for others."""
-        if self._numbers[0] != 2.0:
+        if not self._model.likelihood.normal:
             return
         squares = np.nan_to_num((self.grid.V - self._x[W] @ self._x[H].T) ** 2)
         if times is not None:
@@ -186,9 +184,10 @@ class ReferenceFactors(Factors):
 
     def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
         """Return Σ (log p(v | μ) - its normaliser) φ at pairs of rows and columns."""
-        beta, floor = self._numbers
-        mu = self.mu(rows, cols)
-        return float(np.sum(self._likelihood.kernel(values, mu if beta == 2.0 else np.maximum(mu, floor))))
+        model = self._model
+        return float(
+            np.sum(model.likelihood.kernel(values, model.guarded(self.mu(rows, cols)), *model.theta))
+        )
 
     # -- state -------------------------------------------------------------------------------------------
 

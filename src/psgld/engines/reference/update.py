@@ -1,25 +1,26 @@
 """The whole update in plain NumPy: the specification that the compiled core is tested against.
 
-    x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} (v_ij - μ_ij) μ_ij^{β-2} y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ' D) ∘ z
+    x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} e(v_ij, η_ij) y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ' D) ∘ z
 
 for each row x of either factor, the y_j being the rows of the other; then x ← |x| where mirrored. H is held as (J, K),
-so that one function moves both factors. Entries of V that were not observed are NaN; zeros, stored or not, are zeros.
+so that one function moves both factors. The likelihood is asked for e = φ ∂ log p / ∂η. Entries of V that were not
+observed are NaN; zeros, stored or not, are zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...data.partition import IntArray, Strips
+from ...models import Likelihood
 from .aes import aes_round
 
 Array = NDArray[np.float64]
 Words = NDArray[np.uint32]
-Entrywise = Callable[[Array, Array, float], Array]
 
 # -- noise: z is a function of (key, row, factor, component, iteration), whoever computes it -----------------
 
@@ -58,25 +59,37 @@ def noise(rows: IntArray, components: int, factor: int, t: int, key: int) -> Arr
     return np.asarray(np.stack([*pairs[0], *pairs[1]], -1).reshape(len(rows), -1)[:, :components])
 
 
-def score(v: Array, mu: Array, beta: float) -> Array:
-    """Return φ ∂ log p(v | μ) / ∂μ = (v - μ) μ^{β-2}."""
-    return np.asarray((v - mu) * mu ** (beta - 2.0))
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What an entry adds to the gradient: the likelihood, its parameters but φ, and the floor of η."""
 
+    likelihood: Likelihood
+    floor: float
+    theta: tuple[float, ...] = ()
 
-def weight(v: Array, mu: Array, beta: float) -> Array:
-    """Return μ^{β-1}, the negative part of the score."""
-    return np.asarray(mu ** (beta - 1.0))
+    def guarded(self, eta: Array) -> Array:
+        """Return η, above the floor where it must be positive."""
+        return np.maximum(eta, self.floor) if self.likelihood.nonnegative_mean else eta
+
+    def score(self, v: Array, eta: Array) -> Array:
+        """Return φ ∂ log p(v | η) / ∂η."""
+        return self.likelihood.score(v, eta, *self.likelihood.joined(1.0, self.theta))
+
+    def weight(self, v: Array, eta: Array) -> Array:
+        """Return its negative part."""
+        return self.likelihood.weight(v, eta, *self.theta)
 
 
 def gradients(
-    V: Array, W: Array, H: Array, beta: float, floor: float, e: Entrywise = score, times: Array | None = None
+    V: Array, W: Array, H: Array, model: Model, weights: bool = False, times: Array | None = None
 ) -> tuple[Array, Array]:
-    """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H; μ is kept above `floor`.
+    """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H, e being scores or weights.
 
     Each entry counts once, or as many `times` as it was drawn.
     """
-    mu = W @ H.T if beta == 2.0 else np.maximum(W @ H.T, floor)
-    E = np.where(np.isnan(V), 0.0, e(V, mu, beta))
+    eta = model.guarded(W @ H.T)
+    e = model.weight(V, eta) if weights else model.score(V, eta)
+    E = np.where(np.isnan(V), 0.0, e)
     if times is not None:
         E *= times
     return E @ H, E.T @ W
@@ -87,7 +100,7 @@ class Rule:
     """How the rows x of a factor move. The metrics, from the numbers b of each coefficient:
 
     identity      D = 1      Γ = 0      b = 1                                  τ' = τ
-    non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk μ_ij^{β-1} / φ + λ_k   τ' = (1 - ε/4 λ/b)² τ  (*)
+    non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk weight_ij / φ + λ_k    τ' = (1 - ε/4 λ/b)² τ  (*)
     real-valued   D = 1/b    Γ = 0      b_ik = n_i q_k + λ_k                   τ' = (1 - ε/2) τ
 
     τ' and, in the non-negative metric, the Milstein term ε τ' Γ (z² - 1)/2 take away most of the step's error.
@@ -139,18 +152,18 @@ def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule
 
 def iterate(
     V: Array, W: Array, H: Array, rows: Strips, cols: Strips, part: int, t: int, epsilon: float,
-    scale: float, likelihood: tuple[float, float], rules: Sequence[Rule], times: Array | None = None,
+    scale: float, model: Model, rules: Sequence[Rule], times: Array | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return (W, H) after iteration t on a part: the blocks (b, b + part mod B), which share no strip.
 
-    `scale` is s/φ; the likelihood is given by β and the floor of μ. `times` says how often each entry was drawn.
+    `scale` is s/φ. `times` says how often each entry was drawn.
     """
     W, H = W.copy(), H.copy()
     for b in range(rows.number):
         c = (b + part) % cols.number
         i, j = (s.order[s.bounds[n] : s.bounds[n + 1]] for s, n in ((rows, b), (cols, c)))
         block = np.ix_(i, j)
-        gW, gH = gradients(V[block], W[i], H[j], *likelihood, times=None if times is None else times[block])
+        gW, gH = gradients(V[block], W[i], H[j], model, times=None if times is None else times[block])
         W[i] = step(W[i], scale * gW, i, t, epsilon, rules[0])
         H[j] = step(H[j], scale * gH, j, t, epsilon, rules[1])
     return W, H

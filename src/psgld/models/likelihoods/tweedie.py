@@ -1,8 +1,9 @@
-"""The Tweedie family: every likelihood of psgld is a member, chosen by its power β."""
+"""The Tweedie family: its members are chosen by their power β."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,14 +11,32 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psgld.checks import is_number
-from psgld.errors import DataError, ModelError
+from psgld.errors import ModelError
 from psgld.models.common import Array, optional_positive, real
 from psgld.models.likelihoods import compound_poisson, positive_stable
+from psgld.models.likelihoods.base import Likelihood, Theta
 from psgld.models.likelihoods.normalisers import log_normaliser
+from psgld.models.likelihoods.survival import survival
+
+_FUNCTORS = {
+    1.0: "poisson",
+    2.0: "gaussian",
+    0.0: "gamma",
+    -1.0: "inverse-gaussian",
+    0.5: "half-compound-poisson",
+}
+"""Powers of μ that the core has a short way to."""
+
+_LEAST_NOISE = 1e-6
+"""The scale of the hyperprior of φ, in units of the variance of the data: it matters only if the fit is perfect."""
+
+# No value is taken to be known to better than 1e-4 of the spread of all. Without it a perfect fit sends φ to 0, and the
+# factors, whose steps are scaled by 1/φ, nowhere.
+_RESOLUTION = 1e-8
 
 
 @dataclass(frozen=True)
-class Tweedie:
+class Tweedie(Likelihood):
     """The Tweedie likelihood of power β and dispersion φ: mean μ, variance φ μ^{2-β}.
 
         log p(v | μ) = (v θ(μ) - κ(μ)) / φ + log a(v, φ),    ∂ log p / ∂μ = (v - μ) μ^{β-2} / φ
@@ -45,48 +64,103 @@ class Tweedie:
     beta: float
     phi: float | None = None
     name: ClassVar[str] = "tweedie"
+    parameters: ClassVar[tuple[str, ...]] = ("phi",)
 
     def __post_init__(self) -> None:
         beta, owner = _check_beta(self.beta), type(self).__name__
         object.__setattr__(self, "beta", beta)
         object.__setattr__(self, "phi", optional_positive(owner, "phi", self.phi))
 
-    @property
-    def nonnegative_mean(self) -> bool:
-        """Whether μ must be non-negative: for every member but the Gaussian."""
-        return self.beta < 2.0
-
-    def check(self, values: ArrayLike) -> None:
-        """Raise DataError if some observed values cannot occur: β ≤ 0 needs v > 0, β ≤ 1 needs v ≥ 0."""
-        if self.beta > 1.0:
-            return
-        values = np.asarray(values)
-        good = self._can_occur(values)
-        if good.all():
-            return
-        bad = values[~good]
-        allowed = "v > 0" if self.beta <= 0.0 else "v >= 0"
-        # Zeros have remedies of their own; a negative or undefined value among them has not.
-        zeros = bool(np.all(bad == 0))
-        remedy = "drop them, add a small constant, or use CompoundPoisson()" if zeros else "use Gaussian()"
-        raise DataError(
-            f"{type(self).__name__} (beta = {self.beta:g}) needs {allowed}, but {bad.size} of {values.size} "
-            f"values are not, the first is {bad.flat[0]:g}; {remedy}"
-        )
+    # -- what samplers ask -------------------------------------------------------------------------------
 
     @property
-    def closed(self) -> bool:
+    def functor(self) -> str:
+        """The name of the functor in the core."""
+        return _FUNCTORS.get(self.beta, "compound-poisson" if self.beta > 0.0 else "positive-stable")
+
+    @property
+    def constants(self) -> Theta:
+        """β."""
+        return (self.beta,)
+
+    @property
+    def closed(self) -> bool:  # type: ignore[override]
         """Whether the density has a closed form; else it is a series or an integral."""
         return self.beta in (2.0, 1.0, 0.0, -1.0)
+
+    @property
+    def splits(self) -> bool:  # type: ignore[override]
+        """Whether v is a sum of Poisson counts, one for each component."""
+        return self.beta == 1.0 and self.phi == 1.0
+
+    @property
+    def counts(self) -> bool:  # type: ignore[override]
+        """Whether values are counts."""
+        return self.beta == 1.0
+
+    @property
+    def steep(self) -> bool:  # type: ignore[override]
+        """Whether the score below v is much steeper than above it."""
+        return self.beta < 0.0
+
+    @property
+    def curvature_bound(self) -> float | None:  # type: ignore[override]
+        """1 for the Gaussian; others have none."""
+        return 1.0 if self.beta == 2.0 else None
+
+    @property
+    def update_power(self) -> float:  # type: ignore[override]
+        """1/(2-β) where β < 1, else 1."""
+        return 1.0 / (2.0 - self.beta) if self.beta < 1.0 else 1.0
+
+    def information(self, mean: float, *others: float) -> float:
+        """Return μ^{β-2}."""
+        return float(mean ** (self.beta - 2.0))
+
+    # -- values ------------------------------------------------------------------------------------------
+
+    @property
+    def support(self) -> str:
+        """Β ≤ 0 needs v > 0, β ≤ 1 needs v ≥ 0."""
+        return "v > 0" if self.beta <= 0.0 else "v >= 0" if self.beta <= 1.0 else "numbers"
+
+    def can_occur(self, v: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say where β ≤ 0 has its v > 0, β ≤ 1 its v ≥ 0, and others a number."""
+        return np.asarray(v > 0 if self.beta <= 0.0 else v >= 0 if self.beta <= 1.0 else ~np.isnan(v))
+
+    def check(self, values: ArrayLike) -> None:
+        """Raise DataError if some observed values cannot occur; a Gaussian takes all."""
+        if self.beta <= 1.0:
+            super().check(values)
+
+    @property
+    def _described(self) -> str:
+        return f"{type(self).__name__} (beta = {self.beta:g})"
+
+    def _remedy_for(self, bad: NDArray[Any]) -> str:
+        # Zeros have remedies of their own; a negative or undefined value among them has not.
+        zeros = bool(np.all(bad == 0))
+        return "drop them, add a small constant, or use CompoundPoisson()" if zeros else "use Gaussian()"
+
+    # -- the density -------------------------------------------------------------------------------------
 
     def score(self, v: ArrayLike, mu: ArrayLike, phi: ArrayLike) -> Array:
         """Return ∂ log p(v | μ) / ∂μ = (v - μ) μ^{β-2} / φ."""
         mu = real(mu)
         return real((real(v) - mu) * mu ** (self.beta - 2.0) / real(phi))
 
-    def weight(self, mu: ArrayLike) -> Array:
+    def positive(self, v: ArrayLike, mu: ArrayLike) -> Array:
+        """Return v μ^{β-2}: φ times the positive part of the score."""
+        return real(real(v) * real(mu) ** (self.beta - 2.0))
+
+    def weight(self, v: ArrayLike, mu: ArrayLike) -> Array:
         """Return μ^{β-1}: φ times the negative part of the score, on which the non-negative metric rests."""
         return real(real(mu) ** (self.beta - 1.0))
+
+    def curvature(self, v: ArrayLike, mu: ArrayLike) -> Array:
+        """Return μ^{β-2} - (β-2) (v - μ) μ^{β-3}."""
+        v, mu = real(v), real(mu)
+        return real(mu ** (self.beta - 2.0) - (self.beta - 2.0) * (v - mu) * mu ** (self.beta - 3.0))
 
     def variance(self, mu: ArrayLike, phi: ArrayLike) -> Array:
         """Return φ μ^{2-β}, the variance of an observation."""
@@ -112,16 +186,7 @@ class Tweedie:
 
         It is -inf where v cannot occur.
         """
-        v = real(v)
-        never = np.isinf(v) | ~self._can_occur(v)
-        if never.any():  # at 1 instead, so that nothing overflows on the way
-            logs = self.logpdf(np.where(never, 1.0, v), mu, phi)
-            return real(np.where(np.isnan(v), np.nan, np.where(never, -np.inf, logs)))
-        return real(self.kernel(v, mu) / real(phi) + self.log_normaliser(v, phi))
-
-    def _can_occur(self, v: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say where β ≤ 0 has its v > 0, β ≤ 1 its v ≥ 0, and others a number."""
-        return np.asarray(v > 0 if self.beta <= 0.0 else v >= 0 if self.beta <= 1.0 else ~np.isnan(v))
+        return super().logpdf(v, mu, phi)
 
     def deviance(self, v: ArrayLike, mu: ArrayLike) -> Array:
         """Return the unit deviance 2 (kernel(v, v) - kernel(v, μ)) ≥ 0: twice the β-divergence."""
@@ -154,6 +219,29 @@ class Tweedie:
             draw = member.sample(mu, phi, self.beta, rng)
         return real(draw)
 
+    def survival(self, x: ArrayLike, mu: ArrayLike, phi: ArrayLike) -> Array | None:
+        """Return P(v > x | μ, φ); None for β < 0 other than -1."""
+        return survival(x, mu, phi, self.beta)
+
+    # -- φ -----------------------------------------------------------------------------------------------
+
+    def starts(self, values: ArrayLike) -> Theta:
+        """Return a φ from which learning it may start."""
+        return (self.start_phi(values),)
+
+    def typical(self, mean: float) -> Theta:
+        """Return φ, by default such that the noise is half as large as a typical mean."""
+        return (mean**self.beta / 4.0 if self.phi is None else self.phi,)
+
+    def draw_phi(self, start: float, residuals: float, size: int, rng: np.random.Generator) -> float:
+        """Draw the φ of a Gaussian, 1/φ ~ Gamma(1 + size/2, 1e-6 φ_start + residuals/2)."""
+        return float((_LEAST_NOISE * start + 0.5 * residuals) / rng.standard_gamma(1.0 + 0.5 * size))
+
+    def profile(self, values: Array, mu: ArrayLike, start: Theta) -> Callable[[Theta], float]:
+        """Return the log likelihood as a function of φ: the sum over μ is taken once."""
+        kernel = float(np.sum(self.kernel(values, mu))) - _RESOLUTION * values.size * start[0]
+        return lambda theta: kernel / theta[0] + float(np.sum(self.log_normaliser(values, *theta)))
+
     def start_phi(self, values: ArrayLike) -> float:
         """Return var / mean^{2-β} > 0, a φ from which learning it may start, at any scale of the data."""
         values = real(values)
@@ -162,10 +250,6 @@ class Tweedie:
         # φ has the dimension v^β; a constant matrix has no variance to read, but needs a φ > 0 all the same.
         relative = float(np.var(values / size)) if values.size else 1.0
         return float((relative if relative > 1e-12 else 1e-4) * size**self.beta)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return what `likelihood_from_dict` needs, fit for JSON."""
-        return {"name": self.name, "beta": self.beta, "phi": self.phi}
 
 
 def _check_beta(beta: float) -> float:

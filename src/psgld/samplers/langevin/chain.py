@@ -209,7 +209,7 @@ class LangevinChain(Chain):
     def set_state(self, state: State) -> None:
         """Go on from a state that `state` returned."""
         now, self._metric_hyper, self._saved_hyper = (
-            Hyper.from_arrays({name: state[f"{prefix}/{name}"] for name in hyper.arrays()})
+            Hyper.from_arrays({n: state[f"{prefix}/{n}"] for n in hyper.arrays() if f"{prefix}/{n}" in state})
             for prefix, hyper in self._hypers()
         )
         self.factors.set_state(state)
@@ -260,7 +260,7 @@ class LangevinChain(Chain):
 
     def _take_residuals(self) -> None:
         """Take those of every block, also of blocks that are visited late, where φ is drawn from them."""
-        if self.setup.model.likelihood.beta == 2.0 and self.setup.model.likelihood.phi is None:
+        if self.setup.model.likelihood.conjugate:
             self.factors.accumulate("score")
 
     def _squared_residuals(self) -> float:
@@ -277,19 +277,20 @@ class LangevinChain(Chain):
 
     def _apply_hyper(self) -> None:
         super()._apply_hyper()
-        self.factors.set_phi(self.hyper.phi)
+        self.factors.set_parameters(self.hyper.phi, self.hyper.theta.tolist())
         for which, coefficients in enumerate(self._prior_coefficients()):
             normal = self.hyper.modes[which].normal
             self.factors.set_prior(which, *coefficients, None if normal is None else normal.off_diagonal)
 
     def _refresh_metric(self) -> None:
-        self.setup.metric.refresh(self.factors, self.hyper, self.setup.moments.size)
+        curvature = self.setup.model.likelihood.curvature_bound or 1.0
+        self.setup.metric.refresh(self.factors, self.hyper, self.setup.moments.size, curvature)
         self._metric_hyper = self.hyper
 
-    def _dispersion_is_due(self) -> bool:
+    def _parameters_are_due(self) -> bool:
         """Return whether φ moves at this upkeep."""
-        assert self._dispersion is not None
-        return self._upkeeps.dispersion_is_due(self.iteration, len(self._dispersion.values))
+        assert self._parameters is not None
+        return self._upkeeps.parameters_are_due(self.iteration, len(self._parameters.values))
 
     def _save(self) -> None:
         self.factors.save()

@@ -67,6 +67,8 @@ class Guard:
 
     def may_swell(self, divergences: Sequence[int]) -> bool:
         """Return whether the size of μ itself is to be looked at."""
+        if not self._setup.model.likelihood.identity:  # η and v cannot be compared
+            return False
         return bool(divergences) and self.swellings < _MOST_SWELLINGS
 
     def _typical_mean(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:

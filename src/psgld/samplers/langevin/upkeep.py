@@ -52,8 +52,8 @@ class Upkeeps:
         """
         return t > EARLY_CYCLES * self._setup.cycle
 
-    def dispersion_is_due(self, iteration: int, entries: int) -> bool:
-        """Return whether φ moves at this one: not at each, where that takes longer than what lies between them."""
+    def parameters_are_due(self, iteration: int, entries: int) -> bool:
+        """Return whether θ moves at this one: not at each, where that takes longer than what lies between them."""
         closed = self._setup.model.likelihood.closed
         an_entry = cost.DISPERSION_CLOSED if closed else cost.DISPERSION_SERIES
         between = max(cost.UPKEEP_SECONDS, self._setup.seconds_a_cycle)

@@ -1,0 +1,124 @@
+"""The negative binomial likelihood: counts that spread more than Poisson's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psgld.models.common import Array, optional_positive, real
+from psgld.models.likelihoods.base import Likelihood, Theta
+
+_ENDS = 1e-2, 1e4
+"""Between which r starts."""
+
+
+@final
+@dataclass(frozen=True)
+class NegativeBinomial(Likelihood):
+    """Counts of mean μ and variance μ + μ²/r: a Poisson count whose mean is gamma distributed, of shape r.
+
+        log p(v | μ) = v log μ - (v + r) log(1 + μ/r) + what depends on v and r,
+        ∂ log p / ∂μ = v/μ - (v + r)/(μ + r)
+
+    For r → ∞ it is the Poisson likelihood.
+
+    Parameters
+    ----------
+    r
+        How much alike the counts of one mean are; None, the default, to learn it.
+
+    Examples
+    --------
+    >>> NegativeBinomial().variance(mu=3.0, r=4.5)
+    array(5.)
+    """
+
+    r: float | None = None
+    name: ClassVar[str] = "negative-binomial"
+    parameters: ClassVar[tuple[str, ...]] = ("r",)
+    remedy: ClassVar[str] = "round them, or use CompoundPoisson() or Gaussian()"
+    counts = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "r", optional_positive("NegativeBinomial", "r", self.r))
+
+    @property
+    def support(self) -> str:
+        """Counts."""
+        return "counts 0, 1, 2, …"
+
+    def can_occur(self, v: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say which values are counts."""
+        return np.asarray((v >= 0) & (v == np.floor(v)))
+
+    def kernel(self, v: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
+        """Return v log μ - (v + r) log(1 + μ/r)."""
+        from scipy.special import xlogy
+
+        v, mu, r = real(v), real(mu), real(r)
+        return real(xlogy(v, mu) - (v + r) * np.log1p(mu / r))
+
+    def log_normaliser(self, v: ArrayLike, r: ArrayLike) -> Array:
+        """Return log Γ(v + r) / (Γ(r) v! r^v), by a beta function: where r is large, gammas cancel."""
+        from scipy.special import betaln
+
+        v, r = np.broadcast_arrays(real(v), real(r))
+        above = np.where(v > 0.0, v, 1.0)
+        return real(np.where(v > 0.0, -np.log(above) - betaln(r, above) - v * np.log(r), 0.0))
+
+    def positive(self, v: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
+        """Return v/μ."""
+        return real(real(v) / real(mu))
+
+    def weight(self, v: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
+        """Return (v + r)/(μ + r)."""
+        return real((real(v) + real(r)) / (real(mu) + real(r)))
+
+    def curvature(self, v: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
+        """Return v/μ² - (v + r)/(μ + r)²."""
+        v, mu, r = real(v), real(mu), real(r)
+        return real(v / mu**2 - (v + r) / (mu + r) ** 2)
+
+    def variance(self, mu: ArrayLike, r: ArrayLike) -> Array:
+        """Return μ + μ²/r."""
+        return real(real(mu) + real(mu) ** 2 / real(r))
+
+    def sample(self, mu: ArrayLike, r: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw a count for each mean."""
+        return real(
+            rng.poisson(rng.standard_gamma(real(r), np.broadcast(mu, r).shape) * (real(mu) / real(r)))
+        )
+
+    def survival(self, x: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
+        """Return P(v > x), an incomplete beta function."""
+        from scipy.special import betainc
+
+        x, mu, r = np.broadcast_arrays(real(x), real(mu), real(r))
+        inside = np.isfinite(x) & (x >= 0.0)
+        above = betainc(np.floor(np.where(inside, x, 0.0)) + 1.0, r, mu / (mu + r))
+        return real(np.where(inside, above, x < 0.0))
+
+    def starts(self, values: ArrayLike) -> Theta:
+        """Return the r of the moments of all values: of one mean they are more alike."""
+        values = real(values)
+        mean, variance = (float(values.mean()), float(values.var())) if values.size else (1.0, 2.0)
+        return (float(np.clip(mean**2 / max(variance - mean, 1e-12), *_ENDS)) if mean > 0.0 else 1.0,)
+
+    def typical(self, mean: float) -> Theta:
+        """Return r, by default as large as the mean: half of the variance is Poisson's."""
+        return (mean if self.r is None else self.r,)
+
+    def profile(self, values: Array, mu: ArrayLike, start: Theta) -> Callable[[Theta], float]:
+        """Return the log likelihood as a function of r; what depends on v alone is taken once a count."""
+        distinct, number = np.unique(values, return_counts=True)
+        mu, logs = real(mu), float(np.sum(self.kernel(values, mu, 1.0) + (values + 1.0) * np.log1p(mu)))
+
+        def log_likelihood(theta: Theta) -> float:
+            normaliser = float(number @ self.log_normaliser(distinct, *theta))
+            return logs + normaliser - float(np.sum((values + theta[0]) * np.log1p(mu / theta[0])))
+
+        return log_likelihood
