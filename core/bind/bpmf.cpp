@@ -38,7 +38,7 @@ struct HeldRows {
 };
 
 template <class T>
-void bind(nb::module_& m, const char* name) {
+void bind_rows(nb::module_& m, const char* name) {
   using R = HeldRows<T>;
   nb::class_<R>(m, name).def(nb::init<In<int64_t>, In<int32_t>, In<T>, size_t>());
   m.def("draw_normal_rows", [](Pool& pool, const R& data, In<T, 2> other, Out<T, 2> x,
@@ -77,6 +77,6 @@ void bind(nb::module_& m, const char* name) {
 }  // namespace
 
 void bind_bpmf(nb::module_& m) {
-  bind<float>(m, "Rows32");
-  bind<double>(m, "Rows64");
+  bind_rows<float>(m, "Rows32");
+  bind_rows<double>(m, "Rows64");
 }

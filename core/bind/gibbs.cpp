@@ -22,7 +22,7 @@ Lists lists(const In<int64_t>& start, const In<int32_t>& index, int64_t rows, in
 }
 
 template <class T>
-void bind(nb::module_& m, const char* name) {
+void bind_sampler(nb::module_& m, const char* name) {
   using G = Gibbs<T>;
   nb::class_<G>(m, name)
       .def(
@@ -68,6 +68,6 @@ void bind_gibbs(nb::module_& m) {
                           lists(outer_start, outer_index, outer, inner),
                           lists(inner_start, inner_index, inner, outer)};
       });
-  bind<float>(m, "Gibbs32");
-  bind<double>(m, "Gibbs64");
+  bind_sampler<float>(m, "Gibbs32");
+  bind_sampler<double>(m, "Gibbs64");
 }

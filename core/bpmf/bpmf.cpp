@@ -60,5 +60,6 @@ double sum_residuals(Pool& pool, NormalRows<T> job, int64_t rows, const T* other
   template double sum_residuals(Pool&, NormalRows<T>, int64_t, const T*, int64_t, bool);
 PSGLD_INSTANTIATE(float)
 PSGLD_INSTANTIATE(double)
+#undef PSGLD_INSTANTIATE
 
 }  // namespace psgld

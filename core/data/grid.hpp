@@ -397,4 +397,16 @@ class Grid {
   std::vector<Target> targets_;
 };
 
+// Compiled in grid.cpp.
+#define PSGLD_GRID(prefix, T)     \
+  prefix template class Grid<T>;  \
+  PSGLD_GRID_OF(prefix, T, float) \
+  PSGLD_GRID_OF(prefix, T, double)
+#define PSGLD_GRID_OF(prefix, T, Value)                                                                 \
+  prefix template Grid<T>::Grid(const Rows<Value>&, bool, bool, double, int, Side<T>&&, Side<T>&&);     \
+  prefix template Grid<T>::Grid(const Value*, size_t, size_t, bool, double, int, Side<T>&&, Side<T>&&); \
+  prefix template bool Grid<T>::fill(const Rows<Value>&, int, double);
+PSGLD_GRID(extern, float)
+PSGLD_GRID(extern, double)
+
 }  // namespace psgld

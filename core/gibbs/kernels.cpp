@@ -21,7 +21,7 @@ namespace psgld::PSGLD_ISA {
 namespace {
 
 constexpr int L = kLanes<int32_t>;
-constexpr int kBatch = 2 * L;  // draws that are made together
+constexpr int kDrawBatch = 2 * L;  // draws that are made together
 
 enum class Purpose : uint64_t { allocate = 0, gamma = 1, boost = 2 };
 
@@ -37,12 +37,13 @@ VecU lane_numbers() {
 }
 
 // The random words of a row, made as they are needed.
-class Words {
+class RowWords {
  public:
-  Words(const GibbsNoise& noise, int64_t expected)
+  RowWords(const GibbsNoise& noise, int64_t expected)
       : keys_(noise.key), row_(noise.row), moment_(moment(noise, Purpose::allocate)), expected_(expected) {}
 
-  // Up to `wish` words, at least one: how many, and where they are. They may be read kBatch beyond the last.
+  // Up to `wish` words, at least one: how many, and where they are. They may be read kDrawBatch beyond the
+  // last.
   int take(int64_t wish, const uint32_t*& words) {
     if (at_ == end_) refill();
     const int n = static_cast<int>(std::min<int64_t>(wish, end_ - at_));
@@ -80,7 +81,7 @@ class Words {
   int64_t expected_;
   uint32_t block_ = 0;
   int at_ = 0, end_ = 0;
-  alignas(64) uint32_t buffer_[kMost + kBatch];
+  alignas(64) uint32_t buffer_[kMost + kDrawBatch];
 };
 
 // Lanes i of (a, b) laid end to end, from lane L - shift of a.
@@ -132,7 +133,6 @@ inline VecI to_int(const T* x, T scale) {
   }
 }
 
-constexpr int kMostComponents = 1024;
 constexpr int kTogether = 4;  // vectors of running sums that are held in registers
 
 // N vectors of running sums against n numbers: adds to the counts. Four numbers at a time: what is read
@@ -166,7 +166,7 @@ inline void count_all(const int32_t* sums, int vectors, const int32_t* x, int n,
 
 // Many counts: component by component, each a binomial of what is left.
 template <class T>
-void allocate_by_binomials(const T* share, int components, int32_t count, Words& words, int32_t* sums,
+void allocate_by_binomials(const T* share, int components, int32_t count, RowWords& words, int32_t* sums,
                            int32_t* inner_sums) {
   double left[kMostComponents + 1];
   left[components] = 0;
@@ -183,11 +183,11 @@ void allocate_by_binomials(const T* share, int components, int32_t count, Words&
 // Vectors > 0: as many as the row has, known to the compiler, which then keeps all in registers.
 template <class T, int Vectors>
 void allocate_row(const T* w, const T* inner, int components, int stride, const int32_t* index,
-                  const int32_t* count, int64_t n, Words& words, int32_t* row_sums, int32_t* inner_sums) {
+                  const int32_t* count, int64_t n, RowWords& words, int32_t* row_sums, int32_t* inner_sums) {
   constexpr int LT = kLanes<T>, Room = Vectors ? Vectors * L : kMostComponents;
   const int vectors = Vectors ? Vectors : stride / L;
   alignas(64) T share[Room];
-  alignas(64) int32_t sums[Room], counts[Room], x[kBatch];
+  alignas(64) int32_t sums[Room], counts[Room], x[kDrawBatch];
   for (int64_t e = 0; e < n; ++e) {
     const T* h = inner + static_cast<int64_t>(index[e]) * stride;
     int32_t* h_sums = inner_sums + static_cast<int64_t>(index[e]) * stride;
@@ -219,8 +219,8 @@ void allocate_row(const T* w, const T* inner, int components, int stride, const 
     const int32_t all = carry[0];
     for (int32_t left = count[e]; left > 0;) {
       const uint32_t* word;
-      const int m = words.take(std::min<int32_t>(left, kBatch), word);
-      for (int q = 0; q < kBatch; q += L) {
+      const int m = words.take(std::min<int32_t>(left, kDrawBatch), word);
+      for (int q = 0; q < kDrawBatch; q += L) {
         const VecI below = scaled(load_unaligned(word + q), all);
         store(x + q, (VecI)lane_numbers() < m - q ? below : VecI{} + std::numeric_limits<int32_t>::max());
       }
@@ -247,7 +247,7 @@ void allocate(const T* w, const T* inner, int components, int stride, const int3
               const int32_t* count, int64_t n, const GibbsNoise& noise, int32_t* sums, int32_t* inner_sums) {
   int64_t expected = 0;
   for (int64_t e = 0; e < n; ++e) expected += count[e];
-  Words words(noise, expected);
+  RowWords words(noise, expected);
   auto run = [&]<int Vectors>() {
     allocate_row<T, Vectors>(w, inner, components, stride, index, count, n, words, sums, inner_sums);
   };

@@ -124,7 +124,8 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       if (!cached(inner)) prefetch_panel(block, outer, r + 2 * tile, last);
       std::memset(gradient, 0, sizeof(T) * padded(n) * stride);
       if (block.entries > 0 && !(likelihood.zeros && pass == Pass::weight))
-        squares += sparse_rows(block, likelihood, pass, stride, x, inner.x, r, r + n, gradient, partial);
+        squares +=
+            sparse_rows<T>({block, likelihood, pass, stride, x, inner.x, r, gradient, partial, false}, r + n);
     }
     if (likelihood.zeros) {
       zero_add(likelihood, x, n, stride, outer_zeros);

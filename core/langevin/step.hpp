@@ -188,8 +188,6 @@ inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
     ahead.rest();
   } else if (wanted.empty()) {
     make_noise(Nothing{});
-  } else if (wanted.entry == wanted.last) {
-    make_noise([&] { ahead.rows_turn(); });
   } else {
     make_noise([&] { ahead.turn(); });
   }

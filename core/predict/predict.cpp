@@ -252,5 +252,6 @@ void best(Pool& pool, const T* first, const T* second, int64_t rows, int64_t col
                         const bool*, int64_t, int64_t*);
 PSGLD_INSTANTIATE(float)
 PSGLD_INSTANTIATE(double)
+#undef PSGLD_INSTANTIATE
 
 }  // namespace psgld
