@@ -69,7 +69,7 @@ template <class Value>
 void define_inspect_rows(nb::module_& m) {
   m.def("inspect_rows", &inspect_rows<Value>, "start"_a.noconvert(), "index"_a.noconvert(),
         "value"_a.noconvert(), "strips"_a.noconvert(), "counts"_a.noconvert(),
-        "Look at every entry of compressed rows, and add up the entries of each strip of columns: (fault, "
+        "AtMark at every entry of compressed rows, and add up the entries of each strip of columns: (fault, "
         "entry at fault, total, deviation, least, largest).\n"
         "fault: 0 none, 1 a column out of range, 2 one that does not follow the one before, 3 a value that "
         "is not finite.");

@@ -58,7 +58,7 @@ void bind_gibbs(nb::module_& m) {
                           In<int32_t> count, In<int64_t> outer_start, In<int32_t> outer_index,
                           In<int64_t> inner_start, In<int32_t> inner_index) {
         require(outer >= 0 && inner >= 0, "numbers of rows");
-        require(count.shape(0) == index.shape(0) && start.shape(0) > 0, "one count an index");
+        require(count.shape(0) == index.shape(0) && start.shape(0) > 0, "one count per index");
         require(std::ranges::all_of(span(count), [](int32_t n) { return n > 0; }), "counts are positive");
         nb::gil_scoped_release release;
         new (self) Counts{outer,

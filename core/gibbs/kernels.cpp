@@ -15,6 +15,7 @@
 #include "random/binomial.hpp"
 #include "random/normals.hpp"
 #include "random/philox.hpp"
+#include "simd/lanes.hpp"
 
 namespace psgld::PSGLD_ISA {
 
@@ -100,16 +101,6 @@ inline VecI running_sum(VecI v) {
   if constexpr (L > 4) v += slide<4>(VecI{}, v);
   if constexpr (L > 8) v += slide<8>(VecI{}, v);
   return v;
-}
-
-// n + (x < c).
-inline VecI count_below(VecI n, VecI x, VecI c) {
-#if defined(__AVX512F__)
-  const __mmask16 below = _mm512_cmplt_epi32_mask((__m512i)x, (__m512i)c);
-  return (VecI)_mm512_mask_add_epi32((__m512i)n, below, (__m512i)n, _mm512_set1_epi32(1));
-#else
-  return n - (VecI)(x < c);
-#endif
 }
 
 // word * below / 2^32, rounded down: uniform below `below`.
@@ -278,18 +269,6 @@ inline VecF uniform(VecU word) {  // in (0, 1]
   return to_float((VecI)(word >> 1)) * (1.0f / 2147483648.0f) + (0.5f / 2147483648.0f);
 }
 
-inline bool any_lane(VecI v) {
-#if defined(__AVX512F__)
-  return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
-#elif defined(__AVX2__)
-  return !_mm256_testz_si256((__m256i)v, (__m256i)v);
-#else
-  int32_t any = 0;
-  for (int l = 0; l < L; ++l) any |= v[l];
-  return any != 0;
-#endif
-}
-
 // A normal z that d (1 + z / (3 sqrt d))^3 is Gamma(d + 1/3) of, d >= 2/3: accepted if log u < 3 d
 // log_remainder(y), y = z / (3 sqrt d), which is Marsaglia and Tsang's test without its cancellation.
 // Lanes are the components from k on.
@@ -376,11 +355,11 @@ void add_rows(const T* x, int components, const int32_t* index, int64_t n, doubl
 }  // namespace
 
 template <class T>
-const GibbsKernels<T>& gibbs_table() {
+const GibbsKernels<T>& gibbs_kernels() {
   static const GibbsKernels<T> kernels{allocate<T>, gammas<T>, add_rows<T>};
   return kernels;
 }
-template const GibbsKernels<float>& gibbs_table<float>();
-template const GibbsKernels<double>& gibbs_table<double>();
+template const GibbsKernels<float>& gibbs_kernels<float>();
+template const GibbsKernels<double>& gibbs_kernels<double>();
 
 }  // namespace psgld::PSGLD_ISA

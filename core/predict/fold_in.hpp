@@ -18,7 +18,7 @@ struct FoldIn {
   int64_t draws, columns, rows;
   int components;
   const T* h;                        // draws x columns x components
-  const double* phi;                 // one a draw
+  const double* phi;                 // one per draw
   const double *linear, *quadratic;  // draws x components
   double inverse, beta, floor;
   const int64_t* start;  // compressed rows of the entries

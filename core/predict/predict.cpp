@@ -7,10 +7,15 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/dispatch.hpp"
+#include "langevin/kernels.hpp"
 #include "predict/best_columns.hpp"
 #include "random/scalar_stream.hpp"
 
 namespace psgld {
+
+PSGLD_DISPATCH(PredictKernels, predict_kernels)
+
 namespace {
 
 constexpr int64_t kPairs = 1 << 14;  // of a block
@@ -30,7 +35,7 @@ template <class T, class Out>
 void means(const Draws<T>& d, int64_t s, const int64_t* i, const int64_t* j, int64_t n, double origin,
            T* scratch, Out* out) {
   const int k = d.components;
-  kernels<T>().dots(d.w + s * d.rows * k, k, d.h + s * d.columns * k, k, k, i, j, n, scratch);
+  langevin_kernels<T>().dots(d.w + s * d.rows * k, k, d.h + s * d.columns * k, k, k, i, j, n, scratch);
   const double offset = d.offset[s] - origin;
   if (!d.row_bias) {
     for (int64_t q = 0; q < n; ++q) out[q] = static_cast<Out>(scratch[q] + offset);
@@ -66,7 +71,7 @@ double observe(double mu, double phi, const Observation& o, Stream& z) {
 template <class T, class X>
 void observe_tile(const Draws<T>& d, const Observation& o, const int64_t* i, const int64_t* j, int n, X* x,
                   int64_t stride) {
-  if (o.beta == 2.0) return kernels<X>().add_noise(i, j, n, d.draws, d.phi, o.seed, x, stride);
+  if (o.beta == 2.0) return predict_kernels<X>().add_noise(i, j, n, d.draws, d.phi, o.seed, x, stride);
   static_assert(kFirstWords <= Stream::kBegun);
   const bool jumps = o.beta > 0.0 && o.beta < 1.0;  // the number and the sum of them: twice the words
   const int number = jumps ? kFirstWords : kFirstWords / 2;
@@ -77,9 +82,9 @@ void observe_tile(const Draws<T>& d, const Observation& o, const int64_t* i, con
     const uint32_t draw = static_cast<uint32_t>(s);
     X* at = x + s * stride;
     for (int q = 0; q < n; ++q) value[q] = std::max(static_cast<double>(at[q]), o.floor);
-    kernels<X>().first_words(i, j, n, draw, o.seed, number, words);
+    predict_kernels<X>().first_words(i, j, n, draw, o.seed, number, words);
     uint32_t left = (1u << n) - 1;
-    if (o.beta >= 0.0) left &= kernels<X>().first_try(o.beta, d.phi[s], words, ziggurat.x, value);
+    if (o.beta >= 0.0) left &= predict_kernels<X>().first_try(o.beta, d.phi[s], words, ziggurat.x, value);
     for (; left; left &= left - 1) {
       const int q = std::countr_zero(left);
       Stream stream(o.seed, static_cast<uint32_t>(i[q]), static_cast<uint32_t>(j[q]), draw, words[0] + q,
@@ -184,7 +189,7 @@ void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const O
       const int m = static_cast<int>(std::min<int64_t>(kTilePairs, n - q));
       auto finish = [&](auto* x) {
         if (o.wanted) observe_tile(d, o, i + q, j + q, m, x, kTilePairs);
-        kernels<std::remove_pointer_t<decltype(x)>>().sort_lanes(x, d.draws);
+        predict_kernels<std::remove_pointer_t<decltype(x)>>().sort_lanes(x, d.draws);
         for (size_t p = 0; p < probabilities.size(); ++p)
           for (int r = 0; r < m; ++r)
             out[static_cast<int64_t>(p) * pairs + first + q + r] =
@@ -225,7 +230,7 @@ void scores(Pool& pool, const Draws<T>& d, Index rows, ScoreKind kind, double th
     const int64_t end = (tile / across + 1) * number / down;
     const ScoreTile<T> t =
         score_tile(d, rows.subspan(r, end - r), c, std::min(kScoreColumns, d.columns - c), kind, threshold);
-    kernels<T>().scores(t, mean + r * d.columns + c, second ? second + r * d.columns + c : nullptr);
+    predict_kernels<T>().scores(t, mean + r * d.columns + c, second ? second + r * d.columns + c : nullptr);
   });
 }
 

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <span>
 
-#include "common/kernels.hpp"
 #include "common/pool.hpp"
+#include "predict/kernels.hpp"
 
 namespace psgld {
 
@@ -20,7 +20,7 @@ struct Draws {
   int components;
   const T *w, *h;                // draws x rows x components, draws x columns x components
   const T *row_bias, *col_bias;  // draws x rows, draws x columns; or null
-  const double *offset, *phi;    // one a draw
+  const double *offset, *phi;    // one per draw
 };
 
 // What a new observation is drawn from; `floor` keeps a mean that must be positive away from 0.
@@ -83,7 +83,7 @@ void best(Pool&, const T* first, const T* second, int64_t rows, int64_t columns,
           const int32_t* seen, const bool* allowed, int64_t n, int64_t* out);
 
 // The same columns as those of scores (kind `bound`) and best, but quicker: screened first, where this
-// machine can. Returns how many cells were looked at again; all of them where there was no screen, or it left
+// machine can. Returns how many cells were rescored; all of them where there was no screen, or it left
 // too many.
 template <class T>
 int64_t best_by_bound(Pool&, const Draws<T>&, Index rows, double threshold, const int64_t* start,

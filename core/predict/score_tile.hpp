@@ -9,7 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/scratch.hpp"
+#include "common/buffer.hpp"
+#include "predict/kernels.hpp"
 #include "simd/gemm.hpp"
 
 namespace psgld::PSGLD_ISA {
