@@ -38,7 +38,7 @@ struct HeldRows {
 };
 
 template <class T>
-void bind(nb::module_& m, const char* name) {
+void bind_rows(nb::module_& m, const char* name) {
   using R = HeldRows<T>;
   nb::class_<R>(m, name).def(nb::init<In<int64_t>, In<int32_t>, In<T>, size_t>());
   m.def("draw_normal_rows", [](Pool& pool, const R& data, In<T, 2> other, Out<T, 2> x,
@@ -46,7 +46,7 @@ void bind(nb::module_& m, const char* name) {
                                bool shared, int which, uint64_t iteration, uint64_t key) {
     const size_t K = x.shape(1);
     require(precision.shape(0) == K && precision.shape(1) == K && linear.shape(0) == K && move.shape(0) == K,
-            "one value a component");
+            "one value per component");
     NormalRows<T> rows = data.job(other, x);
     rows.precision = precision.data();
     rows.linear = linear.data();
@@ -69,14 +69,24 @@ void bind(nb::module_& m, const char* name) {
   m.def("gram", [](In<T, 2> x, Out<double, 2> out) {
     require(out.shape(0) == x.shape(1) && out.shape(1) == x.shape(1), "wrong shape");
     nb::gil_scoped_release release;
-    kernels<T>().gram(x.data(), static_cast<int64_t>(x.shape(0)), static_cast<int64_t>(x.shape(1)),
-                      static_cast<int>(x.shape(1)), out.data(), OwnScratch<T>());
+    langevin_kernels<T>().gram(x.data(), static_cast<int64_t>(x.shape(0)), static_cast<int64_t>(x.shape(1)),
+                               static_cast<int>(x.shape(1)), out.data(), OwnScratch<T>());
+  });
+  m.def("dots", [](In<T, 2> x, In<T, 2> y, In<int64_t> i, In<int64_t> j, Out<T> out) {
+    require(x.shape(1) == y.shape(1) && i.shape(0) == j.shape(0) && out.shape(0) == i.shape(0),
+            "wrong shapes");
+    nb::gil_scoped_release release;
+    require_indices(span(i), x.shape(0), "row of x");
+    require_indices(span(j), y.shape(0), "row of y");
+    langevin_kernels<T>().dots(x.data(), static_cast<int64_t>(x.shape(1)), y.data(),
+                               static_cast<int64_t>(y.shape(1)), static_cast<int>(x.shape(1)), i.data(),
+                               j.data(), static_cast<int64_t>(i.shape(0)), out.data());
   });
 }
 
 }  // namespace
 
 void bind_bpmf(nb::module_& m) {
-  bind<float>(m, "Rows32");
-  bind<double>(m, "Rows64");
+  bind_rows<float>(m, "Rows32");
+  bind_rows<double>(m, "Rows64");
 }

@@ -44,7 +44,7 @@ nb::tuple canonical_csr(const In<Index>& rows, const In<Index>& cols, const In<V
 }
 
 template <class Value>
-nb::tuple find_non_finite(const In<Value>& values) {
+nb::tuple count_non_finite(const In<Value>& values) {
   psgld::NonFinite found;
   {
     nb::gil_scoped_release release;
@@ -69,7 +69,7 @@ template <class Value>
 void define_inspect_rows(nb::module_& m) {
   m.def("inspect_rows", &inspect_rows<Value>, "start"_a.noconvert(), "index"_a.noconvert(),
         "value"_a.noconvert(), "strips"_a.noconvert(), "counts"_a.noconvert(),
-        "Look at every entry of compressed rows, and add up the entries of each strip of columns: (fault, "
+        "AtMark at every entry of compressed rows, and add up the entries of each strip of columns: (fault, "
         "entry at fault, total, deviation, least, largest).\n"
         "fault: 0 none, 1 a column out of range, 2 one that does not follow the one before, 3 a value that "
         "is not finite.");
@@ -129,8 +129,8 @@ std::size_t place_entries(const In<std::uint8_t>& records, bool single, const In
              span(values), done);
 }
 
-nb::object parse_entries(std::string_view text, std::string_view delimiter, std::array<int, 3> columns,
-                         int width) {
+nb::object text_entries(std::string_view text, std::string_view delimiter, std::array<int, 3> columns,
+                        int width) {
   require(!delimiter.empty(), "a delimiter is needed");
   for (int column : columns) require_between(column, 0, 1 << 20, "a column");
   psgld::TextEntries entries;
@@ -172,14 +172,14 @@ void bind_data(nb::module_& m) {
   define_canonical_csr<std::int32_t, double>(m);
   define_canonical_csr<std::int64_t, float>(m);
   define_canonical_csr<std::int64_t, double>(m);
-  m.def("parse_entries", &parse_entries, "text"_a, "delimiter"_a, "columns"_a, "width"_a,
+  m.def("parse_entries", &text_entries, "text"_a, "delimiter"_a, "columns"_a, "width"_a,
         "Rows, columns and values of lines of plain numbers, taken from the given columns; None if a line is "
         "not plain, or has more than `width` fields.");
   define_spool<float>(m);
   define_spool<double>(m);
-  m.def("find_non_finite", &find_non_finite<float>, "values"_a.noconvert(),
+  m.def("find_non_finite", &count_non_finite<float>, "values"_a.noconvert(),
         "The number of NaN and infinite values, and the position of the first (-1 without).");
-  m.def("find_non_finite", &find_non_finite<double>, "values"_a.noconvert());
+  m.def("find_non_finite", &count_non_finite<double>, "values"_a.noconvert());
   define_inspect_rows<float>(m);
   define_inspect_rows<double>(m);
 }

@@ -22,7 +22,7 @@ Lists lists(const In<int64_t>& start, const In<int32_t>& index, int64_t rows, in
 }
 
 template <class T>
-void bind(nb::module_& m, const char* name) {
+void bind_sampler(nb::module_& m, const char* name) {
   using G = Gibbs<T>;
   nb::class_<G>(m, name)
       .def(
@@ -58,7 +58,7 @@ void bind_gibbs(nb::module_& m) {
                           In<int32_t> count, In<int64_t> outer_start, In<int32_t> outer_index,
                           In<int64_t> inner_start, In<int32_t> inner_index) {
         require(outer >= 0 && inner >= 0, "numbers of rows");
-        require(count.shape(0) == index.shape(0) && start.shape(0) > 0, "one count an index");
+        require(count.shape(0) == index.shape(0) && start.shape(0) > 0, "one count per index");
         require(std::ranges::all_of(span(count), [](int32_t n) { return n > 0; }), "counts are positive");
         nb::gil_scoped_release release;
         new (self) Counts{outer,
@@ -68,6 +68,6 @@ void bind_gibbs(nb::module_& m) {
                           lists(outer_start, outer_index, outer, inner),
                           lists(inner_start, inner_index, inner, outer)};
       });
-  bind<float>(m, "Gibbs32");
-  bind<double>(m, "Gibbs64");
+  bind_sampler<float>(m, "Gibbs32");
+  bind_sampler<double>(m, "Gibbs64");
 }

@@ -6,8 +6,10 @@
 #include <system_error>
 
 #include "bind/arrays.hpp"
+#include "bind/chain_arguments.hpp"
 #include "bind/names.hpp"
 #include "common/checks.hpp"
+#include "common/dispatch.hpp"
 #include "common/pages.hpp"
 #include "langevin/chain.hpp"
 #include "langevin/group_sums.hpp"
@@ -18,32 +20,12 @@ using namespace nb::literals;
 using namespace psgld;
 
 void bind_data(nb::module_& m);
+void bind_grid(nb::module_& m);
 void bind_gibbs(nb::module_& m);
 void bind_predict(nb::module_& m);
 void bind_bpmf(nb::module_& m);
 
 namespace {
-
-// Places in W and in H.
-template <class T>
-void require_places(const Chain<T>& c, const In<int64_t>& rows, const In<int64_t>& columns) {
-  require(rows.shape(0) == columns.shape(0), "as many rows as columns");
-  require_indices(span(rows), c.side(0).positions, "place in W");
-  require_indices(span(columns), c.side(1).positions, "place in H");
-}
-
-template <class T>
-Watched<T> watched(const Chain<T>& c, const In<int64_t>& rows, const In<int64_t>& columns, const In<T>& v) {
-  require_places(c, rows, columns);
-  require(v.shape(0) == rows.shape(0), "as many values as places");
-  return {span(rows), span(columns), span(v)};
-}
-
-template <class T>
-void set_vector(const Chain<T>& chain, const Aligned<T>& to, const In<double>& from) {
-  require(static_cast<int>(from.shape(0)) == chain.components, "expected one value a component");
-  chain.set_vector(to, from.data());
-}
 
 // A chain as Python holds it: its arrays are written to, and asked for by name.
 template <class T>
@@ -74,7 +56,7 @@ struct BoundChain : Chain<T> {
     require(draws.size() == 0 || (draws.shape(0) == s.parts.size() && draws.shape(1) == this->grid.widest()),
             "a number of draws for each chunk of each iteration");
     require(s.steps.size() == s.parts.size() && s.scales.size() == s.parts.size(),
-            "one step and one scale an iteration");
+            "one step and one scale per iteration");
     require_indices(s.parts, this->grid.parts, "part");
     require(this->metric != Metric::non_negative ||
                 (this->outer.inverse_root.data() && this->inner.inverse_root.data()),
@@ -110,103 +92,11 @@ struct BoundChain : Chain<T> {
 };
 
 template <class T>
-void bind_precision(nb::module_& m, const char* grid_name, const char* chain_name) {
+void bind_chain(nb::module_& m, const char* name) {
   using G = Grid<T>;
   using C = BoundChain<T>;
 
-  // The outer side: the strips that are kept here, the number of the first, and the rows of V on that side.
-  // The inner side: all strips.
-  auto grid = nb::class_<G>(m, grid_name);
-  auto add_constructors = [&]<class Value>() {
-    grid.def("__init__", [](G* self, In<int64_t> start, In<int32_t> index, In<Value> value, bool swapped,
-                            bool zeros, double shift, int first_strip, size_t outer_size, In<int64_t> order0,
-                            In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
-      require(index.shape(0) == value.shape(0), "one value an index");
-      nb::gil_scoped_release release;
-      new (self) G(Rows<Value>{span(start), span(index), value.data(), {}}, swapped, zeros, shift,
-                   first_strip, Side<T>(span(order0), span(bounds0), outer_size),
-                   Side<T>(span(order1), span(bounds1), order1.shape(0)));
-    });
-    grid.def("__init__",
-             [](G* self, In<Value, 2> v, bool swapped, double shift, int first_strip, size_t outer_size,
-                In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
-               nb::gil_scoped_release release;
-               new (self) G(v.data(), v.shape(0), v.shape(1), swapped, shift, first_strip,
-                            Side<T>(span(order0), span(bounds0), outer_size),
-                            Side<T>(span(order1), span(bounds1), order1.shape(0)));
-             });
-  };
-  auto add_fill = [&]<class Value>() {
-    grid.def("fill", [](G& g, In<int64_t> start, In<int32_t> index, In<Value> value, In<int64_t> ids,
-                        int strip, double shift) {
-      require(index.shape(0) == value.shape(0), "one value an index");
-      nb::gil_scoped_release release;
-      return g.fill(Rows<Value>{span(start), span(index), value.data(), span(ids)}, strip, shift);
-    });
-  };
-  add_constructors.template operator()<float>();
-  add_constructors.template operator()<double>();
-  add_fill.template operator()<float>();
-  add_fill.template operator()<double>();
-  grid.def("__init__", [](G* self, int file, bool create, const std::string& key, In<int64_t> entries,
-                          In<double> counts0, In<double> counts1, bool swapped, In<int64_t> order0,
-                          In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
-    require(key.size() == kDigestBytes, "a key as long as the checksum");
-    require(counts0.shape(0) == order0.shape(0) && counts1.shape(0) == order1.shape(0) &&
-                entries.shape(0) == (bounds0.shape(0) - 1) * (bounds1.shape(0) - 1),
-            "a count for each row of either side, and for each block");
-    nb::gil_scoped_release release;
-    new (self) G(file, create, key, span(entries), span(counts0), span(counts1), swapped,
-                 Side<T>(span(order0), span(bounds0), order0.shape(0)),
-                 Side<T>(span(order1), span(bounds1), order1.shape(0)));
-  });
-  grid.def("finish", &G::finish, nb::call_guard<nb::gil_scoped_release>());
-  grid.def_prop_ro("file_bytes", &G::file_bytes);
-  grid.def("entries", [](const G& g) {
-    auto out = make_array<int64_t>({static_cast<size_t>(g.strips), static_cast<size_t>(g.parts)});
-    for (size_t k = 0; k < g.blocks.size(); ++k) out.data()[k] = g.blocks[k].entries;
-    return out;
-  });
-  grid.def("inner_strips", [](const G& g) {  // of each: the place of its first row, and its length
-    auto out = make_array<int64_t>({static_cast<size_t>(g.parts), 2});
-    for (int c = 0; c < g.parts; ++c) {
-      out.data()[2 * c] = g.inner.first[c];
-      out.data()[2 * c + 1] = g.inner.rows[c];
-    }
-    return out;
-  });
-  grid.def("inner_counts", [](const G& g) {  // of the entries that are here
-    auto out = make_array<int64_t>({g.inner.size()});
-    for (size_t j = 0; j < g.inner.size(); ++j)
-      out.data()[j] = static_cast<int64_t>(g.inner.counts[g.inner.position(j)]);
-    return out;
-  });
-  grid.def("set_inner_counts", [](G& g, In<int64_t> counts) {  // of all entries
-    require(counts.shape(0) == g.inner.size(), "one count a row");
-    for (size_t j = 0; j < g.inner.size(); ++j)
-      g.inner.counts[g.inner.position(j)] = static_cast<T>(counts.data()[j]);
-  });
-
-  grid.def("cut_chunks", &G::cut_chunks);
-  grid.def("chunk_entries", [](const G& g, bool cells) {  // (parts, widest): what each chunk can draw from
-    auto out = make_array<int64_t>({static_cast<size_t>(g.parts), g.widest()});
-    for (int p = 0; p < g.parts; ++p)
-      for (size_t c = 0; c < g.chunks[p].size(); ++c)
-        out.data()[p * g.widest() + c] = g.chunk_entries(p, c, cells);
-    return out;
-  });
-
-  grid.def("slot_parts", [](const G& g) {  // of the squared residuals of each chunk: the part of its block
-    auto out = make_array<int64_t>({static_cast<size_t>(g.chunk_slots)});
-    for (int p = 0; p < g.parts; ++p)
-      for (const Chunk& chunk : g.chunks[p]) {
-        const int block = chunk.outer_strip * g.parts + g.inner_strip(chunk.outer_strip, p);
-        out.data()[g.chunk_slot[block] + chunk.number] = p;
-      }
-    return out;
-  });
-
-  nb::class_<C>(m, chain_name)
+  nb::class_<C>(m, name)
       .def(
           "__init__",
           [](C* self, const G& grid, int components, bool swapped, const std::string& name, double floor,
@@ -273,7 +163,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("set_bound",
            [](C& c, Pool& pool, int which, In<double> rate) {
-             require(static_cast<int>(rate.shape(0)) == c.components, "expected one rate a component");
+             require(static_cast<int>(rate.shape(0)) == c.components, "expected one rate per component");
              require(c.factor(which).sum.data() != nullptr, "accumulate the weights first");
              c.set_bound(pool, c.factor(which), span(rate));
            })
@@ -304,7 +194,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              }
              auto sums = make_array<double>({n, 2, 2, static_cast<size_t>(c.components)});
              auto kernel = make_array<double>({n});
-             Marks<T> taken{span(marks), watched<T>(c, rows, columns, v), sums.data(), kernel.data()};
+             Marks<T> taken{span(marks), monitored<T>(c, rows, columns, v), sums.data(), kernel.data()};
              if (W.shape(0) > 0) taken.room[0] = W.data(), taken.room[1] = H.data(), taken.width = W.shape(2);
              {
                nb::gil_scoped_release release;
@@ -344,7 +234,7 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
            })
       .def("set_residuals",
            [](C& c, bool saved, In<double> residuals) {
-             require(residuals.shape(0) == c.residuals(false).size(), "one value a chunk");
+             require(residuals.shape(0) == c.residuals(false).size(), "one value per chunk");
              c.residuals(saved).assign(residuals.data(), residuals.data() + residuals.shape(0));
            })
       .def("fresh_squares", &C::fresh_squares, nb::call_guard<nb::gil_scoped_release>())
@@ -407,8 +297,9 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              const size_t rows = of.shape(0);
              auto out = make_array<float>({rows, static_cast<size_t>(c.components)});
              std::vector<uint32_t> ids(of.data(), of.data() + rows);
-             kernels<T>().noise(ids.data(), static_cast<int64_t>(rows), c.components, c.factor(which).tag,
-                                iteration, c.key, out.data(), c.components, OwnScratch<T>());
+             langevin_kernels<T>().noise(ids.data(), static_cast<int64_t>(rows), c.components,
+                                         c.factor(which).tag, iteration, c.key, out.data(), c.components,
+                                         OwnScratch<T>());
              return out;
            })
       .def("positions",
@@ -428,20 +319,20 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
              auto out = make_array<T>({rows.shape(0)});
              nb::gil_scoped_release release;
              const Factor<T>&w = c.factor(0), &h = c.factor(1);
-             kernels<T>().dots(w.x.data(), w.stride, h.x.data(), h.stride, c.components, rows.data(),
-                               columns.data(), static_cast<int64_t>(rows.shape(0)), out.data());
+             langevin_kernels<T>().dots(w.x.data(), w.stride, h.x.data(), h.stride, c.components, rows.data(),
+                                        columns.data(), static_cast<int64_t>(rows.shape(0)), out.data());
              return out;
            })
       .def("log_kernel",
            [](C& c, In<T> v, In<T> mu) {
              require(v.shape(0) == mu.shape(0), "as many values as means");
              nb::gil_scoped_release release;
-             return kernels<T>().log_kernel(c.likelihood, v.data(), mu.data(),
-                                            static_cast<int64_t>(v.shape(0)));
+             return langevin_kernels<T>().log_kernel(c.likelihood, v.data(), mu.data(),
+                                                     static_cast<int64_t>(v.shape(0)));
            })
       .def("log_kernel_at",
            [](C& c, Pool& pool, In<int64_t> rows, In<int64_t> columns, In<T> v) {  // positions
-             const Watched<T> entries = watched<T>(c, rows, columns, v);
+             const Monitored<T> entries = monitored<T>(c, rows, columns, v);
              nb::gil_scoped_release release;
              return c.log_kernel_at(pool, entries);
            })
@@ -452,17 +343,6 @@ void bind_precision(nb::module_& m, const char* grid_name, const char* chain_nam
                 "nothing was saved");
         c.restore();
       });
-
-  m.def("dots", [](In<T, 2> x, In<T, 2> y, In<int64_t> i, In<int64_t> j, Out<T> out) {
-    require(x.shape(1) == y.shape(1) && i.shape(0) == j.shape(0) && out.shape(0) == i.shape(0),
-            "wrong shapes");
-    nb::gil_scoped_release release;
-    require_indices(span(i), x.shape(0), "row of x");
-    require_indices(span(j), y.shape(0), "row of y");
-    kernels<T>().dots(x.data(), static_cast<int64_t>(x.shape(1)), y.data(), static_cast<int64_t>(y.shape(1)),
-                      static_cast<int>(x.shape(1)), i.data(), j.data(), static_cast<int64_t>(i.shape(0)),
-                      out.data());
-  });
 }
 
 // As many threads as are asked for, or MemoryError: each needs a stack, and the system has a limit on them.
@@ -507,8 +387,9 @@ NB_MODULE(_core, m) {
     return out;
   });
   nb::class_<Pool>(m, "Pool").def("__init__", &make_pool).def_prop_ro("size", &Pool::size);
-  bind_precision<float>(m, "Grid32", "Chain32");
-  bind_precision<double>(m, "Grid64", "Chain64");
+  bind_grid(m);
+  bind_chain<float>(m, "Chain32");
+  bind_chain<double>(m, "Chain64");
   bind_data(m);
   bind_gibbs(m);
   bind_predict(m);

@@ -9,6 +9,7 @@
 
 #include "bind/arrays.hpp"
 #include "common/checks.hpp"
+#include "common/kernels.hpp"
 #include "predict/fold_in.hpp"
 
 namespace nb = nanobind;
@@ -36,13 +37,13 @@ struct Held {
     const size_t draws = w.shape(0);
     require(draws > 0 && h.shape(0) == draws && h.shape(2) == w.shape(2), "W and H do not match");
     require_between(static_cast<int64_t>(w.shape(2)), 1, kMostComponents, "components");
-    require(offset.shape(0) == draws && phi.shape(0) == draws, "one offset and one phi a draw");
+    require(offset.shape(0) == draws && phi.shape(0) == draws, "one offset and one phi per draw");
     require_parameters(parameters, draws);
     require(a.has_value() == c.has_value(), "both biases, or none");
     if (a)
       require(a->shape(0) == draws && c->shape(0) == draws && a->shape(1) == w.shape(1) &&
                   c->shape(1) == h.shape(1),
-              "one bias a row and a column");
+              "one bias per row and per column");
     view = {static_cast<int64_t>(draws),
             static_cast<int64_t>(w.shape(1)),
             static_cast<int64_t>(h.shape(1)),

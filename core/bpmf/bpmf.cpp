@@ -5,8 +5,11 @@
 #include <vector>
 
 #include "common/aligned.hpp"
+#include "common/dispatch.hpp"
 
 namespace psgld {
+
+PSGLD_DISPATCH(BpmfKernels, bpmf_kernels)
 
 namespace {
 
@@ -41,7 +44,7 @@ int draw_normal_rows(Pool& pool, NormalRows<T> job, int64_t rows, const T* other
   const Aligned<T> y = padded(other, other_rows, job.components);
   job.other = y.data();
   return for_tiles<T>(pool, rows, [&](int64_t first, int64_t last, Scratch* scratch) {
-    return kernels<T>().normal_rows(job, first, last, scratch);
+    return bpmf_kernels<T>().normal_rows(job, first, last, scratch);
   });
 }
 
@@ -51,7 +54,7 @@ double sum_residuals(Pool& pool, NormalRows<T> job, int64_t rows, const T* other
   const Aligned<T> y = padded(other, other_rows, job.components);
   job.other = y.data();
   return for_tiles<T>(pool, rows, [&](int64_t first, int64_t last, Scratch* scratch) {
-    return kernels<T>().residuals(job, zeros, first, last, scratch);
+    return bpmf_kernels<T>().residuals(job, zeros, first, last, scratch);
   });
 }
 
@@ -60,5 +63,6 @@ double sum_residuals(Pool& pool, NormalRows<T> job, int64_t rows, const T* other
   template double sum_residuals(Pool&, NormalRows<T>, int64_t, const T*, int64_t, bool);
 PSGLD_INSTANTIATE(float)
 PSGLD_INSTANTIATE(double)
+#undef PSGLD_INSTANTIATE
 
 }  // namespace psgld

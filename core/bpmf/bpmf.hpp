@@ -2,7 +2,7 @@
 // threads. `other` holds rows x components; `job.other` is set here.
 #pragma once
 
-#include "common/kernels.hpp"
+#include "bpmf/kernels.hpp"
 #include "common/pool.hpp"
 
 namespace psgld {

@@ -1,35 +1,15 @@
-// Chooses the kernels for this machine, once, when the module is imported.
+// Chooses the instruction-set level for this machine, once, when the module is imported.
+#include "common/dispatch.hpp"
+
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 
-#include "common/kernels.hpp"
-#include "gibbs/gibbs.hpp"
-
 namespace psgld {
 
-#define PSGLD_LEVEL(level)                                           \
-  namespace level {                                                  \
-  template <class T>                                                 \
-  const Kernels<T>& table();                                         \
-  extern template const Kernels<float>& table<float>();              \
-  extern template const Kernels<double>& table<double>();            \
-  template <class T>                                                 \
-  const GibbsKernels<T>& gibbs_table();                              \
-  extern template const GibbsKernels<float>& gibbs_table<float>();   \
-  extern template const GibbsKernels<double>& gibbs_table<double>(); \
-  }
 #if defined(PSGLD_HAS_v2)
-PSGLD_LEVEL(v2)
-PSGLD_LEVEL(v3)
-PSGLD_LEVEL(v4)
-#else
-PSGLD_LEVEL(generic)
-#endif
-
 namespace {
 
-#if defined(PSGLD_HAS_v2)
 int supported_level() {
   __builtin_cpu_init();
   const bool v3 =
@@ -40,53 +20,31 @@ int supported_level() {
   return v4 ? 4 : v3 ? 3 : 2;
 }
 
-int chosen_level() {
-  static const int level = [] {
-    const char* wish = std::getenv("PSGLD_ISA");
-    const int best = supported_level();
-    if (!wish || !*wish) return best;
-    const std::string name = wish;
-    const int level = name == "v2" ? 2 : name == "v3" ? 3 : name == "v4" ? 4 : 0;
-    if (level == 0) throw std::runtime_error("PSGLD_ISA must be v2, v3 or v4, got '" + name + "'");
-    if (level > best)
-      throw std::runtime_error("PSGLD_ISA=" + name + " is not supported by this processor, which has v" +
-                               std::to_string(best) + "; unset it or choose a lower one");
-    return level;
-  }();
+int choose_level() {
+  const char* wish = std::getenv("PSGLD_ISA");
+  const int best = supported_level();
+  if (!wish || !*wish) return best;
+  const std::string name = wish;
+  const int level = name == "v2" ? 2 : name == "v3" ? 3 : name == "v4" ? 4 : 0;
+  if (level == 0) throw std::runtime_error("PSGLD_ISA must be v2, v3 or v4, got '" + name + "'");
+  if (level > best)
+    throw std::runtime_error("PSGLD_ISA=" + name + " is not supported by this processor, which has v" +
+                             std::to_string(best) + "; unset it or choose a lower one");
   return level;
 }
-#endif
 
 }  // namespace
 
-template <class T>
-const Kernels<T>& kernels() {
-#if defined(PSGLD_HAS_v2)
-  static const Kernels<T>& chosen = chosen_level() == 4   ? v4::table<T>()
-                                    : chosen_level() == 3 ? v3::table<T>()
-                                                          : v2::table<T>();
-#else
-  static const Kernels<T>& chosen = generic::table<T>();
-#endif
-  return chosen;
+int instruction_level() {
+  static const int level = choose_level();
+  return level;
 }
-template const Kernels<float>& kernels<float>();
-template const Kernels<double>& kernels<double>();
-
-template <class T>
-const GibbsKernels<T>& gibbs_kernels() {
-#if defined(PSGLD_HAS_v2)
-  static const GibbsKernels<T>& chosen = chosen_level() == 4   ? v4::gibbs_table<T>()
-                                         : chosen_level() == 3 ? v3::gibbs_table<T>()
-                                                               : v2::gibbs_table<T>();
-#else
-  static const GibbsKernels<T>& chosen = generic::gibbs_table<T>();
-#endif
-  return chosen;
+const char* instruction_set() {
+  return instruction_level() == 4 ? "v4" : instruction_level() == 3 ? "v3" : "v2";
 }
-template const GibbsKernels<float>& gibbs_kernels<float>();
-template const GibbsKernels<double>& gibbs_kernels<double>();
-
-const char* instruction_set() { return kernels<float>().name; }
+#else
+int instruction_level() { return 0; }
+const char* instruction_set() { return "generic"; }
+#endif
 
 }  // namespace psgld

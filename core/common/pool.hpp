@@ -17,15 +17,9 @@
 #include <utility>
 #include <vector>
 
-namespace psgld {
+#include "simd/pause.hpp"
 
-inline void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+namespace psgld {
 
 // Returns once `word` is no longer `old`: after spinning for a while, the thread sleeps.
 inline void wait_while(const std::atomic<uint32_t>& word, uint32_t old, int microseconds) {

@@ -107,7 +107,7 @@ class Grid {
     require(strips == parts && entries.size() == blocks.size(), "all blocks, and how many entries each has");
     for (int64_t n : entries) require_between(n, 0, kMostEntries, "the entries of a block");
     require(outer_counts.size() == outer.size() && inner_counts.size() == inner.size() && outer.whole(),
-            "one count a row");
+            "one count per row");
     for (size_t i = 0; i < outer.size(); ++i)
       outer.counts[outer.position(i)] = static_cast<T>(outer_counts[i]);
     for (size_t j = 0; j < inner.size(); ++j)
@@ -243,42 +243,7 @@ class Grid {
   // that each collects on its own is small beside it. Where only a share of the entries is drawn at random,
   // `drawn` > 0, a chunk costs less, and an entry of a dense block as much as one of a sparse block. No chain
   // must be there yet.
-  void cut_chunks(double drawn = 0) {
-    // In entries of a sparse block (`system/cost.py` has the costs of whole iterations): noise and step of a
-    // row.
-    constexpr double kCheapDenseEntry = 1.0 / 8, kRowCost = 8;
-    const double dense_entry = drawn > 0 ? drawn : kCheapDenseEntry, sparse_entry = drawn > 0 ? drawn : 1;
-    chunks.assign(parts, {});
-    first_chunk.assign(parts, {});
-    chunk_slot.assign(blocks.size(), 0);
-    chunk_slots = 0, most_chunks = 1;
-    for (int p = 0; p < parts; ++p)
-      for (int b = 0; b < strips; ++b) {
-        first_chunk[p].push_back(chunks[p].size());
-        const Block<T>& k = block(b, p);
-        const int tile = kPanelRows, tiles = (k.rows + tile - 1) / tile;
-        auto cost = [&](int tile_number) {  // of all rows before the tile
-          const int r = std::min(k.rows, tile_number * tile);
-          return kRowCost * r +
-                 (k.dense ? dense_entry * r * k.columns : sparse_entry * static_cast<double>(k.start[r]));
-        };
-        const double total = cost(tiles);
-        const int n =
-            std::clamp(static_cast<int>(total / std::max(24576.0, 36.0 * k.columns)), 1, std::min(16, tiles));
-        chunk_slot[b * parts + inner_strip(b, p)] = n;
-        most_chunks = std::max(most_chunks, n);
-        int from = 0;
-        for (int q = 0; q < n; ++q) {
-          int to = from + 1;
-          while (to < tiles - (n - 1 - q) && (q == n - 1 || cost(to) < total * (q + 1) / n)) ++to;
-          chunks[p].push_back({b, from * tile, std::min(k.rows, to * tile), q, n});
-          from = to;
-        }
-        if (b == strips - 1) first_chunk[p].push_back(chunks[p].size());
-      }
-    // Numbered outer strip after outer strip, so that those of a run of outer strips are a run, too.
-    for (int& slot : chunk_slot) chunk_slots += std::exchange(slot, chunk_slots);
-  }
+  void cut_chunks(double drawn = 0);
 
  private:
   // Where the entries of a sparse block are written to.
@@ -398,5 +363,17 @@ class Grid {
   std::vector<size_t> part_start_;  // of blocks in a file: where each part begins, and the end
   std::vector<Target> targets_;
 };
+
+// Compiled in grid.cpp.
+#define PSGLD_GRID(prefix, T)     \
+  prefix template class Grid<T>;  \
+  PSGLD_GRID_OF(prefix, T, float) \
+  PSGLD_GRID_OF(prefix, T, double)
+#define PSGLD_GRID_OF(prefix, T, Value)                                                                 \
+  prefix template Grid<T>::Grid(const Rows<Value>&, bool, bool, double, int, Side<T>&&, Side<T>&&);     \
+  prefix template Grid<T>::Grid(const Value*, size_t, size_t, bool, double, int, Side<T>&&, Side<T>&&); \
+  prefix template bool Grid<T>::fill(const Rows<Value>&, int, double);
+PSGLD_GRID(extern, float)
+PSGLD_GRID(extern, double)
 
 }  // namespace psgld

@@ -2,24 +2,16 @@
 #include "gibbs/gibbs.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <new>
+
+#include "common/dispatch.hpp"
 
 namespace psgld {
+
+PSGLD_DISPATCH(GibbsKernels, gibbs_kernels)
 
 namespace {
 
 constexpr int64_t kMostChunks = 256;
-
-template <class T>
-Padded<T> zeros(size_t n) {
-  const size_t bytes = std::max<size_t>((n * sizeof(T) + 63) / 64 * 64, 64);
-  T* data = static_cast<T*>(std::aligned_alloc(64, bytes));
-  if (!data) throw std::bad_alloc();
-  std::memset(data, 0, bytes);
-  return Padded<T>(data);
-}
 
 }  // namespace
 
@@ -30,7 +22,7 @@ Gibbs<T>::Gibbs(const Counts& data, int components)
       stride_((components + kGibbsPad - 1) / kGibbsPad * kGibbsPad),
       outer_{data.outer_seen, {}, {}},
       inner_{data.inner_seen, {}, {}},
-      placed_(zeros<T>(data.inner_rows * stride_)) {
+      placed_(Aligned<T>(data.inner_rows * stride_)) {
   // Rough costs: a gamma draw counts as much as four counts, an entry as sixteen.
   std::vector<double> cost(data.outer_rows, 4.0 * components);
   for (int64_t i = 0; i < data.outer_rows; ++i)
@@ -92,7 +84,7 @@ void Gibbs<T>::rates(const Side& side, const Factor& factor, int64_t row, const 
 
 template <class T>
 void Gibbs<T>::place(int64_t row, const T* x) {
-  std::copy_n(x + row * components, components, placed_.get() + row * stride_);
+  std::copy_n(x + row * components, components, placed_.data() + row * stride_);
 }
 
 template <class T>
@@ -102,8 +94,8 @@ void Gibbs<T>::advance(Pool& pool, uint64_t key, uint64_t t, int64_t n, const Fa
   const size_t inner_size = static_cast<size_t>(data.inner_rows) * stride_;
   // All memory first: a sweep that has begun ends.
   while (threads_.size() < static_cast<size_t>(pool.size()))
-    threads_.push_back(
-        {zeros<int32_t>(inner_size), zeros<T>(stride_), zeros<int32_t>(stride_), zeros<double>(stride_)});
+    threads_.push_back({Aligned<int32_t>(inner_size), Aligned<T>(stride_), Aligned<int32_t>(stride_),
+                        Aligned<double>(stride_)});
   std::vector<double> all(components);
   auto own = [&](int thread) -> Thread& { return threads_[thread]; };
   const auto outer_chunks = static_cast<int64_t>(outer_.chunks.size()) - 1;
@@ -118,14 +110,14 @@ void Gibbs<T>::advance(Pool& pool, uint64_t key, uint64_t t, int64_t n, const Fa
     for_each(pool, outer_chunks, own, [&](int64_t chunk, Thread& mine) {
       for (int64_t i = outer_.chunks[chunk]; i < outer_.chunks[chunk + 1]; ++i) {
         const GibbsNoise noise{key, sweep, static_cast<uint32_t>(i), 0};
-        std::copy_n(outer.x + i * components, components, mine.row.get());
-        std::fill_n(mine.sums.get(), stride_, 0);
+        std::copy_n(outer.x + i * components, components, mine.row.data());
+        std::fill_n(mine.sums.data(), stride_, 0);
         const int64_t first = data.positive.start[i], last = data.positive.start[i + 1];
-        kernels.allocate(mine.row.get(), placed_.get(), components, stride_,
+        kernels.allocate(mine.row.data(), placed_.data(), components, stride_,
                          data.positive.index.data() + first, data.count.data() + first, last - first, noise,
-                         mine.sums.get(), mine.inner_sums.get());
-        rates(outer_, outer, i, inner.x, all.data(), mine.rate.get());
-        kernels.gammas(mine.sums.get(), outer.shape, mine.rate.get(), components, noise,
+                         mine.sums.data(), mine.inner_sums.data());
+        rates(outer_, outer, i, inner.x, all.data(), mine.rate.data());
+        kernels.gammas(mine.sums.data(), outer.shape, mine.rate.data(), components, noise,
                        outer.x + i * components);
       }
       sum_chunk(outer_, outer.x, chunk);
@@ -133,14 +125,14 @@ void Gibbs<T>::advance(Pool& pool, uint64_t key, uint64_t t, int64_t n, const Fa
     total(outer_, all.data());
     for_each(pool, inner_chunks, own, [&](int64_t chunk, Thread& mine) {
       for (int64_t j = inner_.chunks[chunk]; j < inner_.chunks[chunk + 1]; ++j) {
-        std::fill_n(mine.sums.get(), stride_, 0);
+        std::fill_n(mine.sums.data(), stride_, 0);
         for (Thread& thread : threads_) {
-          int32_t* row = thread.inner_sums.get() + j * stride_;
+          int32_t* row = thread.inner_sums.data() + j * stride_;
           for (int k = 0; k < stride_; ++k) mine.sums[k] += row[k];
           std::fill_n(row, stride_, 0);
         }
-        rates(inner_, inner, j, outer.x, all.data(), mine.rate.get());
-        kernels.gammas(mine.sums.get(), inner.shape, mine.rate.get(), components,
+        rates(inner_, inner, j, outer.x, all.data(), mine.rate.data());
+        kernels.gammas(mine.sums.data(), inner.shape, mine.rate.data(), components,
                        {key, sweep, static_cast<uint32_t>(j), 1}, inner.x + j * components);
         place(j, inner.x);
       }

@@ -12,11 +12,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "common/aligned.hpp"
 #include "common/kernels.hpp"
 #include "common/pool.hpp"
 
@@ -61,13 +60,6 @@ template <class T>
 const GibbsKernels<T>& gibbs_kernels();
 
 template <class T>
-struct AlignedFree {
-  void operator()(T* p) const { std::free(p); }
-};
-template <class T>
-using Padded = std::unique_ptr<T[], AlignedFree<T>>;
-
-template <class T>
 class Gibbs {
  public:
   Gibbs(const Counts& data, int components);
@@ -92,10 +84,10 @@ class Gibbs {
   };
   // Of one thread: sums of the inner rows (rows x stride), and room for one row.
   struct Thread {
-    Padded<int32_t> inner_sums;
-    Padded<T> row;
-    Padded<int32_t> sums;
-    Padded<double> rate;
+    Aligned<int32_t> inner_sums;
+    Aligned<T> row;
+    Aligned<int32_t> sums;
+    Aligned<double> rate;
   };
   void cut(Side&, const std::vector<double>& cost);
   void total(const Side&, double* out) const;
@@ -105,7 +97,7 @@ class Gibbs {
 
   const int stride_;
   Side outer_, inner_;
-  Padded<T> placed_;  // the inner factor, rows x stride
+  Aligned<T> placed_;  // the inner factor, rows x stride
   std::vector<Thread> threads_;
 };
 

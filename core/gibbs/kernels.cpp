@@ -15,13 +15,14 @@
 #include "random/binomial.hpp"
 #include "random/normals.hpp"
 #include "random/philox.hpp"
+#include "simd/lanes.hpp"
 
 namespace psgld::PSGLD_ISA {
 
 namespace {
 
 constexpr int L = kLanes<int32_t>;
-constexpr int kBatch = 2 * L;  // draws that are made together
+constexpr int kDrawBatch = 2 * L;  // draws that are made together
 
 enum class Purpose : uint64_t { allocate = 0, gamma = 1, boost = 2 };
 
@@ -37,12 +38,13 @@ VecU lane_numbers() {
 }
 
 // The random words of a row, made as they are needed.
-class Words {
+class RowWords {
  public:
-  Words(const GibbsNoise& noise, int64_t expected)
+  RowWords(const GibbsNoise& noise, int64_t expected)
       : keys_(noise.key), row_(noise.row), moment_(moment(noise, Purpose::allocate)), expected_(expected) {}
 
-  // Up to `wish` words, at least one: how many, and where they are. They may be read kBatch beyond the last.
+  // Up to `wish` words, at least one: how many, and where they are. They may be read kDrawBatch beyond the
+  // last.
   int take(int64_t wish, const uint32_t*& words) {
     if (at_ == end_) refill();
     const int n = static_cast<int>(std::min<int64_t>(wish, end_ - at_));
@@ -80,7 +82,7 @@ class Words {
   int64_t expected_;
   uint32_t block_ = 0;
   int at_ = 0, end_ = 0;
-  alignas(64) uint32_t buffer_[kMost + kBatch];
+  alignas(64) uint32_t buffer_[kMost + kDrawBatch];
 };
 
 // Lanes i of (a, b) laid end to end, from lane L - shift of a.
@@ -99,16 +101,6 @@ inline VecI running_sum(VecI v) {
   if constexpr (L > 4) v += slide<4>(VecI{}, v);
   if constexpr (L > 8) v += slide<8>(VecI{}, v);
   return v;
-}
-
-// n + (x < c).
-inline VecI count_below(VecI n, VecI x, VecI c) {
-#if defined(__AVX512F__)
-  const __mmask16 below = _mm512_cmplt_epi32_mask((__m512i)x, (__m512i)c);
-  return (VecI)_mm512_mask_add_epi32((__m512i)n, below, (__m512i)n, _mm512_set1_epi32(1));
-#else
-  return n - (VecI)(x < c);
-#endif
 }
 
 // word * below / 2^32, rounded down: uniform below `below`.
@@ -132,7 +124,6 @@ inline VecI to_int(const T* x, T scale) {
   }
 }
 
-constexpr int kMostComponents = 1024;
 constexpr int kTogether = 4;  // vectors of running sums that are held in registers
 
 // N vectors of running sums against n numbers: adds to the counts. Four numbers at a time: what is read
@@ -166,7 +157,7 @@ inline void count_all(const int32_t* sums, int vectors, const int32_t* x, int n,
 
 // Many counts: component by component, each a binomial of what is left.
 template <class T>
-void allocate_by_binomials(const T* share, int components, int32_t count, Words& words, int32_t* sums,
+void allocate_by_binomials(const T* share, int components, int32_t count, RowWords& words, int32_t* sums,
                            int32_t* inner_sums) {
   double left[kMostComponents + 1];
   left[components] = 0;
@@ -183,11 +174,11 @@ void allocate_by_binomials(const T* share, int components, int32_t count, Words&
 // Vectors > 0: as many as the row has, known to the compiler, which then keeps all in registers.
 template <class T, int Vectors>
 void allocate_row(const T* w, const T* inner, int components, int stride, const int32_t* index,
-                  const int32_t* count, int64_t n, Words& words, int32_t* row_sums, int32_t* inner_sums) {
+                  const int32_t* count, int64_t n, RowWords& words, int32_t* row_sums, int32_t* inner_sums) {
   constexpr int LT = kLanes<T>, Room = Vectors ? Vectors * L : kMostComponents;
   const int vectors = Vectors ? Vectors : stride / L;
   alignas(64) T share[Room];
-  alignas(64) int32_t sums[Room], counts[Room], x[kBatch];
+  alignas(64) int32_t sums[Room], counts[Room], x[kDrawBatch];
   for (int64_t e = 0; e < n; ++e) {
     const T* h = inner + static_cast<int64_t>(index[e]) * stride;
     int32_t* h_sums = inner_sums + static_cast<int64_t>(index[e]) * stride;
@@ -219,8 +210,8 @@ void allocate_row(const T* w, const T* inner, int components, int stride, const 
     const int32_t all = carry[0];
     for (int32_t left = count[e]; left > 0;) {
       const uint32_t* word;
-      const int m = words.take(std::min<int32_t>(left, kBatch), word);
-      for (int q = 0; q < kBatch; q += L) {
+      const int m = words.take(std::min<int32_t>(left, kDrawBatch), word);
+      for (int q = 0; q < kDrawBatch; q += L) {
         const VecI below = scaled(load_unaligned(word + q), all);
         store(x + q, (VecI)lane_numbers() < m - q ? below : VecI{} + std::numeric_limits<int32_t>::max());
       }
@@ -247,7 +238,7 @@ void allocate(const T* w, const T* inner, int components, int stride, const int3
               const int32_t* count, int64_t n, const GibbsNoise& noise, int32_t* sums, int32_t* inner_sums) {
   int64_t expected = 0;
   for (int64_t e = 0; e < n; ++e) expected += count[e];
-  Words words(noise, expected);
+  RowWords words(noise, expected);
   auto run = [&]<int Vectors>() {
     allocate_row<T, Vectors>(w, inner, components, stride, index, count, n, words, sums, inner_sums);
   };
@@ -276,18 +267,6 @@ inline VecF log_remainder(VecF y) {
 
 inline VecF uniform(VecU word) {  // in (0, 1]
   return to_float((VecI)(word >> 1)) * (1.0f / 2147483648.0f) + (0.5f / 2147483648.0f);
-}
-
-inline bool any_lane(VecI v) {
-#if defined(__AVX512F__)
-  return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
-#elif defined(__AVX2__)
-  return !_mm256_testz_si256((__m256i)v, (__m256i)v);
-#else
-  int32_t any = 0;
-  for (int l = 0; l < L; ++l) any |= v[l];
-  return any != 0;
-#endif
 }
 
 // A normal z that d (1 + z / (3 sqrt d))^3 is Gamma(d + 1/3) of, d >= 2/3: accepted if log u < 3 d
@@ -376,11 +355,11 @@ void add_rows(const T* x, int components, const int32_t* index, int64_t n, doubl
 }  // namespace
 
 template <class T>
-const GibbsKernels<T>& gibbs_table() {
+const GibbsKernels<T>& gibbs_kernels() {
   static const GibbsKernels<T> kernels{allocate<T>, gammas<T>, add_rows<T>};
   return kernels;
 }
-template const GibbsKernels<float>& gibbs_table<float>();
-template const GibbsKernels<double>& gibbs_table<double>();
+template const GibbsKernels<float>& gibbs_kernels<float>();
+template const GibbsKernels<double>& gibbs_kernels<double>();
 
 }  // namespace psgld::PSGLD_ISA

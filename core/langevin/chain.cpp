@@ -6,22 +6,15 @@
 #include <numeric>
 #include <utility>
 
-#include "langevin/group_sums.hpp"
-#include "simd/streaming_store.hpp"
+#include "common/dispatch.hpp"
+#include "langevin/chain_sums.hpp"
 
 namespace psgld {
 
+PSGLD_DISPATCH(LangevinKernels, langevin_kernels)
+
 // Bytes of a strip that is still in the cache when it has been updated.
 static constexpr size_t kInCache = 1 << 17;
-
-// Sums over a factor: of x, x^2 and count x^2; at a mark, of x and x^2.
-static constexpr int kAllSums = 3, kMarkSums = 2;
-
-// Runs of entries whose log kernels are added up first.
-template <class T>
-static size_t kernel_runs(const Watched<T>& watched) {
-  return (watched.values.size() + kKernelRun - 1) / kKernelRun;
-}
 
 // What a thread needs: scratch of the kernels, and a partial gradient for blocks of one chunk.
 template <class T>
@@ -51,13 +44,14 @@ Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelih
     set_vector(factor.move, std::vector<T>(components, 1));
     factor.tag = tag;
   };
-  const bool matrices = grid.blocks[0].dense || likelihood.zeros;
+  const bool whole = grid.blocks[0].dense || likelihood.zeros || sizeof(T) > sizeof(float);
   prepare(outer, grid.outer, swapped ? 1 : 0,
-          close && !matrices ? close_stride(components) : whole_stride(components));
+          close && !whole ? close_stride(components) : whole_stride(components));
   prepare(inner, grid.inner, swapped ? 0 : 1, whole_stride(components));
   for (auto& slot : slot_) slot = -1;
   for (int rows : grid.inner.rows)
-    partial_size_ = std::max(partial_size_, kernels<T>().partial_size(rows, inner.stride, likelihood));
+    partial_size_ =
+        std::max(partial_size_, langevin_kernels<T>().partial_size(rows, inner.stride, likelihood));
   partial_size_ = (partial_size_ + 63) / 64 * 64;
 }
 
@@ -128,19 +122,21 @@ void Chain<T>::work(const Iteration& now, size_t number, Worker& worker) {
   Block<T> block = grid.block(b, now.part);
   Likelihood<T> likelihood = this->likelihood;
   if (now.draws) {  // zeros among the draws are entries like the others
-    block = kernels<T>().subsample(block, likelihood.zeros, chunk.first, chunk.last, now.draws[number],
-                                   static_cast<uint32_t>(place), now.outer.iteration, key, worker.scratch);
+    block = langevin_kernels<T>().subsample(block, likelihood.zeros, chunk.first, chunk.last,
+                                            now.draws[number], static_cast<uint32_t>(place),
+                                            now.outer.iteration, key, worker.scratch);
     likelihood.zeros = false;
   }
   const double squares =
-      kernels<T>().outer_rows(block, likelihood, now.pass, now.outer, rows, columns, chunk.first, chunk.last,
-                              set + chunk.number * partial_size_, worker.scratch);
+      langevin_kernels<T>().outer_rows(block, likelihood, now.pass, now.outer, rows, columns, chunk.first,
+                                       chunk.last, set + chunk.number * partial_size_, worker.scratch);
   if (now.pass != Pass::weight) squares_[place] = squares;
   if (chunk.of > 1 && remaining_[b].fetch_sub(1, std::memory_order_acq_rel) > 1) return;
 
   T* partials[16];
   for (int q = 0; q < chunk.of; ++q) partials[q] = set + q * partial_size_;
-  kernels<T>().inner_rows(likelihood, now.pass, now.inner, columns, partials, chunk.of, worker.scratch);
+  langevin_kernels<T>().inner_rows(likelihood, now.pass, now.inner, columns, partials, chunk.of,
+                                   worker.scratch);
   if (now.sums) {
     take_sums(grid.outer, outer, b, now.sums);
     take_sums(grid.inner, inner, c, now.sums);
@@ -154,7 +150,7 @@ void Chain<T>::work(const Iteration& now, size_t number, Worker& worker) {
 
 template <class T>
 void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration,
-                   const Look& look) {
+                   const AtMark& at_mark) {
   if (n == 0 || strips.first == strips.last) return;
   // A thread has at most one unfinished block in hand, and each queue one that is being handed out.
   const int threads = pool.size();
@@ -198,11 +194,11 @@ void Chain<T>::run(Pool& pool, size_t n, Range strips, const std::function<Itera
       });
       if (now.mark) {
         barrier.arrive([] {});
-        failure.guard([&] { look.together(id); });
+        failure.guard([&] { at_mark.together(id); });
       }
       barrier.arrive([&] {
         if (failure) return void(end = t + 1);
-        if (now.mark) look.alone();
+        if (now.mark) at_mark.alone();
         if (t + 1 < n) now = iteration(t + 1);
         if (t + 2 < n) grid.prefetch(iteration(t + 2).part);
         refill();
@@ -226,7 +222,7 @@ void Chain<T>::advance(Pool& pool, const Stretch& s, Range strips, const Marks<T
   const bool all_here = strips.first == 0 && strips.last == grid.strips && !s.parts.empty();
   const bool sums = all_here && rows * inner.stride * sizeof(T) <= kInCache;
   std::vector<char> marked(s.parts.size());
-  std::vector<double> totals(marks ? kernel_runs(marks->watched) : 0);
+  std::vector<double> totals(marks ? kernel_runs(marks->monitored) : 0);
   if (marks)
     for (int64_t after : marks->after) marked[after - 1] = true;
   auto wanted = [&](size_t q) {
@@ -235,22 +231,22 @@ void Chain<T>::advance(Pool& pool, const Stretch& s, Range strips, const Marks<T
   };
   size_t mark = 0;
   const int threads = pool.size();
-  const Look look{[&](int id) {
-                    if (sums)
-                      share_groups(id, threads, s.parts[marks->after[mark] - 1], kMarkSums);
-                    else
-                      share_sums(id, threads, kMarkSums);
-                    share_kernel(id, threads, marks->watched, totals);
-                    for (int which : {0, 1})
-                      if (T* out = marks->room[which])
-                        share_draw(id, threads, which, s.parts[marks->after[mark] - 1],
-                                   out + mark * side(which).size() * marks->width, marks->width);
-                  },
-                  [&] {
-                    if (!sums) share_groups(0, 1, 0, kMarkSums);
-                    add_up_groups(marks->sums + mark * 2 * kMarkSums * components, kMarkSums);
-                    marks->kernel[mark++] = std::accumulate(totals.begin(), totals.end(), 0.0);
-                  }};
+  const AtMark at_mark{[&](int id) {
+                         if (sums)
+                           share_groups(id, threads, s.parts[marks->after[mark] - 1], kMarkSums);
+                         else
+                           share_sums(id, threads, kMarkSums);
+                         share_kernel(id, threads, marks->monitored, totals);
+                         for (int which : {0, 1})
+                           if (T* out = marks->room[which])
+                             share_draw(id, threads, which, s.parts[marks->after[mark] - 1],
+                                        out + mark * side(which).size() * marks->width, marks->width);
+                       },
+                       [&] {
+                         if (!sums) share_groups(0, 1, 0, kMarkSums);
+                         add_up_groups(marks->sums + mark * 2 * kMarkSums * components, kMarkSums);
+                         marks->kernel[mark++] = std::accumulate(totals.begin(), totals.end(), 0.0);
+                       }};
   changed();
   run(
       pool, s.parts.size(), strips,
@@ -263,7 +259,7 @@ void Chain<T>::advance(Pool& pool, const Stretch& s, Range strips, const Marks<T
                          wanted(q),
                          marked[q] != 0};
       },
-      look);
+      at_mark);
   summed_ = sums;
 }
 
@@ -303,152 +299,6 @@ void Chain<T>::set_bound(Pool& pool, Factor<T>& factor, std::span<const double> 
       for (size_t k = 0; k < stride; ++k) out[k] = std::sqrt(phi / (sum[k] + phi * lambda[k]));
     }
   });
-}
-
-template <class T>
-double Chain<T>::strip_squares(int strip) const {
-  const size_t block = static_cast<size_t>(strip) * grid.parts, last = block + grid.parts;
-  const int end = last < grid.chunk_slot.size() ? grid.chunk_slot[last] : grid.chunk_slots;
-  double total = 0;
-  for (int slot = grid.chunk_slot[block]; slot < end; ++slot) total += squares_[slot];
-  return total;
-}
-
-template <class T>
-double Chain<T>::squares() const {
-  std::vector<double> strips(grid.strips);
-  for (int b = 0; b < grid.strips; ++b) strips[b] = strip_squares(b);
-  double total;
-  add_grouped(strips.data(), strips.size(), 1, &total);
-  return total;
-}
-
-template <class T>
-double Chain<T>::fresh_squares(Pool& pool) {
-  struct Kept {
-    Aligned<T>& place;
-    Aligned<T> sum = std::move(place);
-    ~Kept() { place = std::move(sum); }
-  } outer_sum{outer.sum}, inner_sum{inner.sum};
-  accumulate(pool, Pass::score, -1);
-  return squares();
-}
-
-template <class T>
-void Chain<T>::strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out,
-                          int quantities) const {
-  const size_t first = side.first[strip];
-  kernels<T>().column_sums(factor.x.data() + first * factor.stride, side.counts.data() + first,
-                           side.rows[strip], factor.stride, components, out, out + components,
-                           quantities == kAllSums ? out + 2 * components : nullptr);
-}
-
-template <class T>
-void Chain<T>::take_sums(const Side<T>& side, const Factor<T>& factor, int strip, int quantities) {
-  const size_t place = strip + (&factor == &outer ? 0 : grid.outer.rows.size());
-  strip_sums(side, factor, strip, &strip_sums_[place * kAllSums * components], quantities);
-}
-
-template <class T>
-void Chain<T>::sums(Pool& pool, double* out) {
-  if (!summed_) pool.run([&](int id) { share_sums(id, pool.size(), kAllSums); });
-  summed_ = true;
-  share_groups(0, 1, 0, kAllSums);
-  add_up_groups(out, kAllSums);
-}
-
-template <class T>
-void Chain<T>::share_sums(int id, int n, int quantities) {
-  const size_t b = grid.outer.rows.size(), c = grid.inner.rows.size();
-  for (size_t s = b * id / n; s < b * (id + 1) / n; ++s)
-    take_sums(grid.outer, outer, static_cast<int>(s), quantities);
-  for (size_t s = c * id / n; s < c * (id + 1) / n; ++s)
-    take_sums(grid.inner, inner, static_cast<int>(s), quantities);
-}
-
-template <class T>
-void Chain<T>::share_groups(int id, int n, int part, int quantities) {
-  const size_t strips[] = {grid.outer.rows.size(), grid.inner.rows.size()};
-  const size_t stride = kAllSums * static_cast<size_t>(components), width = quantities * components;
-  const size_t shift[] = {0, grid.inner_strip(0, part) * kGroups / strips[1]};
-  for (int inner : {0, 1}) {
-    const double* table = &strip_sums_[inner * strips[0] * stride];
-    for (size_t j = kGroups * id / n; j < kGroups * (id + 1) / n; ++j) {
-      const size_t group = (j + shift[inner]) % kGroups;
-      add_group(table, strips[inner], stride, width, group, &group_sums_[(inner * kGroups + group) * stride]);
-    }
-  }
-}
-
-template <class T>
-void Chain<T>::add_up_groups(double* out, int quantities) const {
-  const size_t stride = kAllSums * static_cast<size_t>(components), width = quantities * components;
-  for (const Factor<T>* f : {&outer, &inner})
-    add_groups(&group_sums_[(f == &outer ? 0 : kGroups) * stride], stride, width, out + f->tag * width);
-}
-
-template <class T>
-void Chain<T>::share_kernel(int id, int n, const Watched<T>& watched, std::span<double> totals) const {
-  constexpr size_t run = kKernelRun, several = 8;
-  const Factor<T>&w = factor(0), &h = factor(1);
-  T mu[several * run];
-  const size_t end = totals.size() * (id + 1) / n;
-  for (size_t q = totals.size() * id / n; q < end; q += several) {
-    const size_t first = q * run, last = std::min(std::min(q + several, end) * run, watched.values.size());
-    kernels<T>().dots(w.x.data(), w.stride, h.x.data(), h.stride, components, watched.rows.data() + first,
-                      watched.columns.data() + first, static_cast<int64_t>(last - first), mu);
-    for (size_t at = first; at < last; at += run)
-      totals[at / run] = kernels<T>().log_kernel(likelihood, watched.values.data() + at, mu + at - first,
-                                                 static_cast<int64_t>(std::min(run, last - at)));
-  }
-}
-
-template <class T>
-double Chain<T>::log_kernel_at(Pool& pool, const Watched<T>& watched) const {
-  std::vector<double> totals(kernel_runs(watched));
-  pool.run([&](int id) { share_kernel(id, pool.size(), watched, totals); });
-  return std::accumulate(totals.begin(), totals.end(), 0.0);
-}
-
-// Written one after the other: it is `out` that is in no cache.
-template <class T>
-void Chain<T>::share_gather(int id, int n, int which, const Aligned<T>& from, T* out, size_t width) const {
-  const Side<T>& s = side(which);
-  const size_t stride = factor(which).stride;
-  for (size_t i = s.size() * id / n; i < s.size() * (id + 1) / n; ++i)
-    if (s.here(i)) stream(from.data() + s.position(i) * stride, width, out + i * width);
-  end_stream();
-}
-
-// Rows that are whole cache lines go out in any order: each thread has those of its strips at hand. Others
-// would be written in pieces, which is slow.
-template <class T>
-void Chain<T>::share_draw(int id, int n, int which, int part, T* out, size_t width) const {
-  const Side<T>& s = side(which);
-  const Factor<T>& f = factor(which);
-  if (!whole_lines(out, width)) return share_gather(id, n, which, f.x, out, width);
-  const size_t strips = s.rows.size(), shift = &f == &outer ? 0 : grid.inner_strip(0, part);
-  for (size_t j = strips * id / n; j < strips * (id + 1) / n; ++j) {
-    const size_t strip = (j + shift) % strips, first = s.first[strip];
-    kernels<T>().stream_rows(f.x.data() + first * f.stride, s.rows[strip], f.stride, s.ids.data() + first,
-                             static_cast<int64_t>(width), out);
-  }
-  end_stream();
-}
-
-// Most of the time goes to the pages of a new array, which the threads fetch side by side.
-template <class T>
-void Chain<T>::gather(Pool& pool, int which, const Aligned<T>& from, T* out, size_t width) const {
-  const bool small = side(which).size() * width < (1u << 14);
-  if (small) return share_gather(0, 1, which, from, out, width);
-  pool.run([&](int id) { share_gather(id, pool.size(), which, from, out, width); });
-}
-
-template <class T>
-void Chain<T>::strip_gram(const Side<T>& side, const Factor<T>& factor, int strip, double* out) const {
-  Worker worker(0);
-  kernels<T>().gram(factor.x.data() + static_cast<size_t>(side.first[strip]) * factor.stride,
-                    side.rows[strip], factor.stride, components, out, worker.scratch);
 }
 
 template <class T>

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/kernels.hpp"
 #include "common/pool.hpp"
 #include "data/grid.hpp"
+#include "langevin/kernels.hpp"
 
 namespace psgld {
 
@@ -25,7 +25,7 @@ struct Factor {
 };
 
 // Iterations t, t+1, ... of the given parts, step sizes and scales. With `draws`, not of all entries of a
-// part, but of that many drawn from each of its chunks: as many numbers an iteration as the widest part has.
+// part, but of that many drawn from each of its chunks: as many numbers per iteration as the widest part has.
 struct Stretch {
   uint64_t t;
   std::span<const int32_t> parts;
@@ -33,10 +33,10 @@ struct Stretch {
   std::span<const int32_t> draws = {};
 };
 
-// Entries at which a chain is watched: places in W and in H, and values. In the order of the outer places,
+// Entries at which a chain is monitored: places in W and in H, and values. In the order of the outer places,
 // threads find most of what they read in their own caches.
 template <class T>
-struct Watched {
+struct Monitored {
   std::span<const int64_t> rows, columns;
   std::span<const T> values;
 };
@@ -47,7 +47,7 @@ struct Watched {
 template <class T>
 struct Marks {
   std::span<const int64_t> after;
-  Watched<T> watched;
+  Monitored<T> monitored;
   double *sums, *kernel;
   T* room[2] = {};
   size_t width = 0;
@@ -65,7 +65,7 @@ class Chain {
   T temperature = 1, momentum = 0, phi = 1;
   uint64_t key = 0;
 
-  // `close`: outer rows lie close (kernels.hpp), where blocks have few entries a row.
+  // `close`: outer rows lie close (kernels.hpp), where blocks have few entries per row.
   Chain(const Grid<T>& grid, int components, bool swapped, const Likelihood<T>& likelihood, bool close);
   ~Chain();
 
@@ -113,7 +113,7 @@ class Chain {
   void sums(Pool& pool, double* out);
 
   // Sum of log p(v | mu), without its normaliser and times phi, at entries.
-  double log_kernel_at(Pool& pool, const Watched<T>& watched) const;
+  double log_kernel_at(Pool& pool, const Monitored<T>& monitored) const;
 
   // An array of a factor, rows in their original order, of each its first `width` components.
   void gather(Pool& pool, int which, const Aligned<T>& from, T* out, size_t width) const;
@@ -130,7 +130,7 @@ class Chain {
   // Squared residuals of each chunk of each block, at its last visit; and those that `save` kept.
   std::vector<double>& residuals(bool saved) { return saved ? saved_squares_ : squares_; }
 
-  // One value a component, in `to` once for each row of a run.
+  // One value per component, in `to` once for each row of a run.
   template <class Values>
   void set_vector(const Aligned<T>& to, const Values& values) const {
     const size_t stride = to.size() / kRowRun;
@@ -150,7 +150,7 @@ class Chain {
   struct Worker;
 
   // What is done at a mark: by all threads together, then by one alone.
-  struct Look {
+  struct AtMark {
     std::function<void(int id)> together;
     std::function<void()> alone;
   };
@@ -158,13 +158,13 @@ class Chain {
   Rule<T> rule(const Factor<T>& factor, uint64_t t, double step, double scale) const;
   Strip<T> strip(const Side<T>& side, const Factor<T>& factor, int number) const;
   void run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration,
-           const Look& look = {});
+           const AtMark& at_mark = {});
   void work(const Iteration& now, size_t number, Worker& worker);
   void take_sums(const Side<T>& side, const Factor<T>& factor, int strip, int quantities);
 
   // The id-th of n shares of what several threads do together.
   void share_sums(int id, int n, int quantities);
-  void share_kernel(int id, int n, const Watched<T>& watched, std::span<double> totals) const;
+  void share_kernel(int id, int n, const Monitored<T>& monitored, std::span<double> totals) const;
   void share_gather(int id, int n, int which, const Aligned<T>& from, T* out, size_t width) const;
 
   // After an iteration that read a part, a thread has at hand the outer strips of its share, and the inner
@@ -182,7 +182,7 @@ class Chain {
   std::vector<std::atomic<int>> slot_;       // partial gradients of each outer strip, once taken
   std::vector<int> free_;                    // sets of partial gradients not in use
   std::vector<Aligned<T>> partials_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // one a thread
+  std::vector<std::unique_ptr<Worker>> workers_;  // one per thread
   std::mutex free_mutex_;
   size_t partial_size_ = 0;
   std::vector<double> strip_sums_;  // of the outer strips, then of the inner ones

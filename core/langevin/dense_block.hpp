@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/scratch.hpp"
+#include "langevin/scratch.hpp"
 #include "likelihood/scores.hpp"
 #include "simd/gemm.hpp"
 

@@ -1,5 +1,5 @@
 // Compiled once per instruction-set level (PSGLD_ISA names it); kernels.hpp says what each function does.
-#include "common/kernels.hpp"
+#include "langevin/kernels.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,17 +7,13 @@
 #include <span>
 #include <utility>
 
-#include "bpmf/normal_rows.hpp"
 #include "langevin/dense_block.hpp"
+#include "langevin/gram.hpp"
 #include "langevin/precision.hpp"
 #include "langevin/sparse_block.hpp"
 #include "langevin/step.hpp"
 #include "langevin/subsample.hpp"
 #include "likelihood/zeros.hpp"
-#include "predict/draw_tile.hpp"
-#include "predict/quantile_tile.hpp"
-#include "predict/score_tile.hpp"
-#include "predict/screen.hpp"
 
 namespace psgld::PSGLD_ISA {
 
@@ -124,7 +120,8 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
       if (!cached(inner)) prefetch_panel(block, outer, r + 2 * tile, last);
       std::memset(gradient, 0, sizeof(T) * padded(n) * stride);
       if (block.entries > 0 && !(likelihood.zeros && pass == Pass::weight))
-        squares += sparse_rows(block, likelihood, pass, stride, x, inner.x, r, r + n, gradient, partial);
+        squares +=
+            sparse_rows<T>({block, likelihood, pass, stride, x, inner.x, r, gradient, partial, false}, r + n);
     }
     if (likelihood.zeros) {
       zero_add(likelihood, x, n, stride, outer_zeros);
@@ -294,21 +291,9 @@ void stream_rows(const T* x, int64_t rows, int stride, const uint32_t* ids, int6
       stream(out + ids[r] * width + k, load_unaligned(x + r * stride + k));
 }
 
-#define PSGLD_STRING(x) #x
-#define PSGLD_NAME(x) PSGLD_STRING(x)
-
 template <class T>
-const ScreenKernels* screen_kernels() {
-#if defined(PSGLD_HAS_SCREEN)
-  if (sizeof(T) == sizeof(float)) return screen_table();
-#endif
-  return nullptr;
-}
-
-template <class T>
-const Kernels<T>& table() {
-  static const Kernels<T> kernels{
-      .name = PSGLD_NAME(PSGLD_ISA),
+const LangevinKernels<T>& langevin_kernels() {
+  static const LangevinKernels<T> kernels{
       .make_scratch = make_scratch,
       .free_scratch = free_scratch,
       .partial_size = partial_size<T>,
@@ -320,19 +305,11 @@ const Kernels<T>& table() {
       .log_kernel = log_kernel<T>,
       .column_sums = column_sums<T>,
       .stream_rows = stream_rows<T>,
-      .scores = scores<T>,
       .gram = gram<T>,
-      .normal_rows = normal_rows<T>,
-      .residuals = residuals<T>,
-      .add_noise = add_noise<T>,
-      .first_words = first_words,
-      .first_try = first_try,
-      .sort_lanes = sort_lanes<T>,
-      .screen = screen_kernels<T>(),
   };
   return kernels;
 }
-template const Kernels<float>& table<float>();
-template const Kernels<double>& table<double>();
+template const LangevinKernels<float>& langevin_kernels<float>();
+template const LangevinKernels<double>& langevin_kernels<double>();
 
 }  // namespace psgld::PSGLD_ISA

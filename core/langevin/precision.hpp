@@ -7,7 +7,7 @@
 #pragma once
 
 #include "common/kernels.hpp"
-#include "common/scratch.hpp"
+#include "langevin/scratch.hpp"
 #include "simd/gemm.hpp"
 
 namespace psgld::PSGLD_ISA {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/scratch.hpp"
+#include "langevin/scratch.hpp"
 #include "likelihood/scores.hpp"
 
 namespace psgld::PSGLD_ISA {
@@ -14,6 +14,7 @@ namespace psgld::PSGLD_ISA {
 template <class T, int N, bool tail>
 struct RowShape {
   static constexpr int L = kLanes<T>;
+  static constexpr bool kFixed = N > 0;
   const int n;
   const size_t outer_stride, inner_stride;
   const Tail<T> rest;
@@ -35,53 +36,78 @@ struct RowShape {
 
 // Inner products of the entries [q, q + lanes) as one vector. Each entry knows its row within the tile, so
 // that rows of any length make one loop without a branch that the processor could guess wrong.
-template <class T, bool whole, class Shape, class Index>
-[[gnu::always_inline]] inline Vec<T> products(const Block<T>& block, const Index* index, const Shape& row,
-                                              const T* tile, const T* inner, uint32_t q, int lanes) {
+template <bool whole, class T, class Shape>
+[[gnu::always_inline]] inline Vec<T> products(const Shape& row, const T* tile, const uint8_t* tile_row,
+                                              const T* inner, const uint32_t* index, int lanes) {
   constexpr int L = kLanes<T>;
   Vec<T> dots[L];
 #pragma GCC unroll 16
   for (int l = 0; l < L; ++l) {
-    const uint32_t at = q + (whole || l < lanes ? l : 0);
-    const T *w = tile + block.tile_row[at] * row.outer_stride, *h = inner + index[at] * row.inner_stride;
+    const int at = whole || l < lanes ? l : 0;
+    const T *w = tile + tile_row[at] * row.outer_stride, *h = inner + index[at] * row.inner_stride;
     Vec<T> s = row.get(w, 0) * load(h);
+    auto add = [&](int c) __attribute__((always_inline)) { s += row.get(w, c) * load(h + c * L); };
+    if constexpr (Shape::kFixed) {
 #pragma GCC unroll 8
-    for (int c = 1; c < row.n; ++c) s += row.get(w, c) * load(h + c * L);
+      for (int c = 1; c < row.n; ++c) add(c);
+    } else {
+#pragma GCC unroll 2
+      for (int c = 1; c < row.n; ++c) add(c);
+    }
     dots[l] = s;
   }
   return horizontal_sums<T>(dots);
 }
 
-// `few` entries a row: the sums go entry by entry, in the same order, as one could not guess where rows end.
-// `number` is the row of the first entry; `tile` and `tile_gradient` start at row `first`.
-template <class T, int N, bool tail, class Index>
-inline double sparse_batch(const Block<T>& block, const Index* index, const Likelihood<T>& likelihood,
-                           Pass pass, int stride, const T* tile, const T* inner, int first, int number,
-                           uint32_t begin, uint32_t end, bool few, T* tile_gradient, T* inner_gradient) {
+// Rows of a sparse block, at most one tile, that are worked on: `rows` and `row_gradient` begin at row
+// `first`. `few` entries per row: the sums go entry by entry, in the same order, as one could not guess where
+// rows end.
+template <class T>
+struct SparsePanel {
+  const Block<T>& block;
+  const Likelihood<T>& likelihood;
+  Pass pass;
+  int stride;
+  const T *rows, *inner;
+  int first;
+  T *row_gradient, *inner_gradient;
+  bool few;
+};
+
+// The entries [begin, end), at most kBatch, the first of them in row `number`.
+template <class T, int N, bool tail>
+inline double sparse_batch(const SparsePanel<T>& panel, int number, uint32_t begin, uint32_t end) {
+  const auto [block, likelihood, pass, stride, tile, inner, first, tile_gradient, inner_gradient, few] =
+      panel;
   constexpr int L = kLanes<T>;
   const RowShape<T, N, tail> row(stride);
   const int count = static_cast<int>(end - begin);
+  const uint8_t* tile_row = block.tile_row + begin;
   alignas(64) T e[kBatch];
+  alignas(64) uint32_t index[kBatch];
+  if (block.index16)
+    std::copy_n(block.index16 + begin, count, index);
+  else
+    std::copy_n(block.index32 + begin, count, index);
   double squares = 0;
   if (pass == Pass::weight && traits(likelihood).unit_weight) {
     std::fill_n(e, count, T(1));  // no need for mu
   } else {
     int q = 0;
-    for (; q + L <= count; q += L)
-      store(e + q, products<T, true>(block, index, row, tile, inner, begin + q, L));
-    if (q < count) store(e + q, products<T, false>(block, index, row, tile, inner, begin + q, count - q));
+    for (; q + L <= count; q += L) store(e + q, products<true>(row, tile, tile_row + q, inner, index + q, L));
+    if (q < count) store(e + q, products<false>(row, tile, tile_row + q, inner, index + q, count - q));
     squares = scores(likelihood, pass, block.value + begin, e, count);
   }
 
   if (few) {
     Vec<T> sum[N ? N : 1];
-    auto before = splat(static_cast<T>(block.tile_row[begin]));
-    for (int c = 0; c < N; ++c) sum[c] = row.get(tile_gradient + block.tile_row[begin] * row.outer_stride, c);
-    for (uint32_t q = begin; q < end; ++q) {
-      const size_t r = block.tile_row[q] * row.outer_stride, at = index[q] * row.inner_stride;
+    auto before = splat(static_cast<T>(*tile_row));
+    for (int c = 0; c < N; ++c) sum[c] = row.get(tile_gradient + *tile_row * row.outer_stride, c);
+    for (int q = 0; q < count; ++q) {
+      const size_t r = tile_row[q] * row.outer_stride, at = index[q] * row.inner_stride;
       const T *w = tile + r, *h = inner + at;
       T *g = tile_gradient + r, *gh = inner_gradient + at;
-      const Vec<T> x = splat(e[q - begin]), now = splat(static_cast<T>(block.tile_row[q]));
+      const Vec<T> x = splat(e[q]), now = splat(static_cast<T>(tile_row[q]));
       const auto same = now == before;
       before = now;
 #pragma GCC unroll 8
@@ -95,8 +121,8 @@ inline double sparse_batch(const Block<T>& block, const Index* index, const Like
     }
     return squares;
   }
-  for (uint32_t from = begin; from < end; ++number) {
-    const uint32_t to = block.start[number + 1] < end ? block.start[number + 1] : end;
+  for (int from = 0; from < count; ++number) {
+    const int to = static_cast<int>(std::min(block.start[number + 1], end) - begin);
     const T* w = tile + (number - first) * row.outer_stride;
     T* g = tile_gradient + (number - first) * row.outer_stride;
     Vec<T> wv[N ? N : 1], gv[N ? N : 1];
@@ -107,7 +133,7 @@ inline double sparse_batch(const Block<T>& block, const Index* index, const Like
     for (; from < to; ++from) {
       const T* h = inner + index[from] * row.inner_stride;
       T* gh = inner_gradient + index[from] * row.inner_stride;
-      const Vec<T> x = splat(e[from - begin]);
+      const Vec<T> x = splat(e[from]);
       for (int c = 0; c < row.n; ++c) {
         if constexpr (N > 0) {
           gv[c] += x * load(h + c * L);
@@ -123,48 +149,44 @@ inline double sparse_batch(const Block<T>& block, const Index* index, const Like
   return squares;
 }
 
-// The rows [first, last) of a block, at most one tile; their gradients are zeroed by the caller.
+// The rows [first, last) of the panel; their gradients are zeroed by the caller. Rows of floats of common
+// ranks have kernels of their own; those of doubles share one, so that there is less to compile.
 template <class T>
-inline double sparse_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass pass, int stride,
-                          const T* tile, const T* inner, int first, int last, T* tile_gradient,
-                          T* inner_gradient) {
+inline double sparse_rows(SparsePanel<T> panel, int last) {
+  const uint32_t *start = panel.block.start, stop = start[last];
   double squares = 0;
-  int row = first;
-  const bool few = block.start[last] - block.start[first] < 3u * (last - first);
-  for (uint32_t q = block.start[first]; q < block.start[last];) {
-    while (block.start[row + 1] <= q) ++row;
-    const uint32_t end = block.start[last] - q < kBatch ? block.start[last] : q + kBatch;
-    auto batch = [&]<int N, bool tail>(const auto* index) {
-      squares += sparse_batch<T, N, tail>(block, index, likelihood, pass, stride, tile, inner, first, row, q,
-                                          end, few, tile_gradient, inner_gradient);
-    };
-    auto with_index = [&]<int N, bool tail>() {
-      block.index16 ? batch.template operator()<N, tail>(block.index16)
-                    : batch.template operator()<N, tail>(block.index32);
-    };
-    auto with_vectors = [&]<int N>() {
+  int row = panel.first;
+  panel.few = stop - start[row] < 3u * (last - row);
+  for (uint32_t q = start[row]; q < stop;) {
+    while (start[row + 1] <= q) ++row;
+    const uint32_t end = stop - q < kBatch ? stop : q + kBatch;
+    auto batch = [&]<int N>() {
       if constexpr (!Tail<T>::kNever)
-        if (stride % kLanes<T>) return with_index.template operator()<N, true>();
-      with_index.template operator()<N, false>();
+        if (panel.stride % kLanes<T>) return sparse_batch<T, N, true>(panel, row, q, end);
+      return sparse_batch<T, N, false>(panel, row, q, end);
     };
-    switch ((stride + kLanes<T> - 1) / kLanes<T>) {
-      case 1:
-        with_vectors.template operator()<1>();
-        break;
-      case 2:
-        with_vectors.template operator()<2>();
-        break;
-      case 3:
-        with_vectors.template operator()<3>();
-        break;
-      case 4:
-        with_vectors.template operator()<4>();
-        break;
-      case 8:
-        with_vectors.template operator()<8>();
-        break;
-      default:
-        with_vectors.template operator()<0>();
+    if constexpr (sizeof(T) == sizeof(float)) {
+      switch ((panel.stride + kLanes<T> - 1) / kLanes<T>) {
+        case 1:
+          squares += batch.template operator()<1>();
+          break;
+        case 2:
+          squares += batch.template operator()<2>();
+          break;
+        case 3:
+          squares += batch.template operator()<3>();
+          break;
+        case 4:
+          squares += batch.template operator()<4>();
+          break;
+        case 8:
+          squares += batch.template operator()<8>();
+          break;
+        default:
+          squares += batch.template operator()<0>();
+      }
+    } else {
+      squares += batch.template operator()<0>();
     }
     q = end;
   }

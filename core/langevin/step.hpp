@@ -28,8 +28,8 @@
 #include <cmath>
 
 #include "common/kernels.hpp"
+#include "langevin/prefetch.hpp"
 #include "random/noise.hpp"
-#include "simd/prefetch.hpp"
 
 namespace psgld::PSGLD_ISA {
 
@@ -54,7 +54,7 @@ inline void mirror(Vec<T>& x, Vec<T>& m) {
 
 // In the non-negative metric x + eps (x g + ...) / b is a step of a multiplicative update, x times a ratio.
 // Where a mean comes close to zero beside a value that does not, that ratio is huge, and the step would be
-// far too long: of a ratio no more than this is believed, and u = sqrt(x) is pushed by half of itself at
+// far too long: the ratio is clipped at this, and u = sqrt(x) is pushed by half of itself at
 // most.
 constexpr int kMostRatio = 20;
 template <class T>
@@ -80,7 +80,7 @@ inline Vec<T> square_change(const Rule<T>& rule, Vec<T> w, Vec<T> g, Vec<T> z, V
 }
 
 // u feels the force (2 x g + 2 inverse + tau) / u, of which tau / u is the volume of x in u. Within one step
-// of zero, sqrt(eps / 4b), the force is not taken at its word.
+// of zero, sqrt(eps / 4b), the force is damped.
 template <class T>
 inline void move_root(const Rule<T>& rule, T root_step, Vec<T>& w, Vec<T>& m, Vec<T> g, Vec<T> z, Vec<T> a,
                       Vec<T> root, Vec<T> move) {
@@ -188,8 +188,6 @@ inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
     ahead.rest();
   } else if (wanted.empty()) {
     make_noise(Nothing{});
-  } else if (wanted.entry == wanted.last) {
-    make_noise([&] { ahead.rows_turn(); });
   } else {
     make_noise([&] { ahead.turn(); });
   }

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "common/scratch.hpp"
+#include "langevin/scratch.hpp"
 #include "random/philox.hpp"
 
 namespace psgld::PSGLD_ISA {

@@ -15,12 +15,12 @@
 namespace psgld {
 namespace {
 
-// Of a tile, whose sums stay in the second-level cache, and of all rows as whole numbers, in bytes.
-constexpr int64_t kScreenRows = 516, kScreenColumns = 128, kWholeBytes = int64_t{1} << 28;
-constexpr int64_t kLookGroups = 64;      // of a task
+// Of a tile, whose sums stay in the second-level cache, and of all rows quantised, in bytes.
+constexpr int64_t kScreenRows = 516, kScreenColumns = 128, kQuantizedBytes = int64_t{1} << 28;
+constexpr int64_t kRescoreGroups = 64;   // of a task
 constexpr int64_t kMostDraws = 100'000;  // whose sums, and the widest threshold,
 constexpr double kMostThreshold = 1e6;   // that the bound was made for
-constexpr double kTooMany = 0.25;        // of the columns: looking at them again would take longer
+constexpr double kTooMany = 0.25;        // of the columns: rescoring them would take longer
 
 struct Asked {
   const int64_t* start;
@@ -36,35 +36,36 @@ class Screen {
   Screen(Pool& pool, const ScreenKernels& kernels, const ScoreTile<float>& block, const Asked& asked)
       : pool_(pool), k_(kernels), t_(block), asked_(asked), rows_(block.n_rows) {}
 
-  // Returns how many cells were looked at again, or -1 if the screen cannot tell.
+  // Returns how many cells were rescored, or -1 if the screen cannot tell.
   int64_t choose(int64_t* out) {
     if (!bound()) return -1;
     const std::vector<std::vector<int32_t>> left = leave();
     std::vector<int64_t> first(rows_ + 1);  // of the groups of a row
     for (int64_t r = 0; r < rows_; ++r) {
       if (static_cast<double>(left[r].size()) > kTooMany * static_cast<double>(t_.columns)) return -1;
-      first[r + 1] = first[r] + (static_cast<int64_t>(left[r].size()) + kLookColumns - 1) / kLookColumns;
+      first[r + 1] =
+          first[r] + (static_cast<int64_t>(left[r].size()) + kRescoreColumns - 1) / kRescoreColumns;
     }
-    const std::vector<float> score = look(left, first);
+    const std::vector<float> score = rescore(left, first);
     for_each(pool_, rows_, [&](int64_t r) {
-      const float* a = score.data() + first[r] * kLookColumns;
+      const float* a = score.data() + first[r] * kRescoreColumns;
       const int64_t size = static_cast<int64_t>(left[r].size());
       const std::vector<int64_t> top = best_columns<float>(a, nullptr, size, {}, nullptr, asked_.n);
       int64_t* to =
           std::transform(top.begin(), top.end(), out + r * asked_.n, [&](int64_t q) { return left[r][q]; });
       std::fill(to, out + (r + 1) * asked_.n, int64_t{-1});
     });
-    return first[rows_] * kLookColumns;
+    return first[rows_] * kRescoreColumns;
   }
 
  private:
   // Upper bounds, and widths for each stretch of columns.
   bool bound() {
-    const auto whole = std::make_unique_for_overwrite<char[]>(k_.whole_size(t_));
+    const auto quantized = std::make_unique_for_overwrite<char[]>(k_.quantized_size(t_));
     std::vector<Largest> largest(rows_);
     std::atomic<bool> fits{true};
-    for_each(pool_, (rows_ + kWholeRows - 1) / kWholeRows, [&](int64_t b) {
-      if (!k_.whole_rows(t_, b * kWholeRows, whole.get(), largest.data())) fits = false;
+    for_each(pool_, (rows_ + kQuantizeRows - 1) / kQuantizeRows, [&](int64_t b) {
+      if (!k_.quantize_rows(t_, b * kQuantizeRows, quantized.get(), largest.data())) fits = false;
     });
     const int64_t tiles = (rows_ + k_.tile_rows - 1) / k_.tile_rows;
     const int64_t down = (rows_ + kScreenRows - 1) / kScreenRows;
@@ -77,7 +78,7 @@ class Screen {
       ScreenTile s{t_,
                    d * tiles / down,
                    (d + 1) * tiles / down - d * tiles / down,
-                   whole.get(),
+                   quantized.get(),
                    largest.data(),
                    upper_.get(),
                    width_.data() + a * rows_};
@@ -107,21 +108,23 @@ class Screen {
     return left;
   }
 
-  // Their scores, kLookColumns at a time; the last of a row fills up its group.
-  std::vector<float> look(const std::vector<std::vector<int32_t>>& left, const std::vector<int64_t>& first) {
+  // Their scores, kRescoreColumns at a time; the last of a row fills up its group.
+  std::vector<float> rescore(const std::vector<std::vector<int32_t>>& left,
+                             const std::vector<int64_t>& first) {
     const int64_t groups = first[rows_];
     std::vector<int64_t> row(groups);
-    std::vector<int32_t> column(groups * kLookColumns);
-    std::vector<float> score(groups * kLookColumns);
+    std::vector<int32_t> column(groups * kRescoreColumns);
+    std::vector<float> score(groups * kRescoreColumns);
     for (int64_t r = 0; r < rows_; ++r) {
       std::fill(row.begin() + first[r], row.begin() + first[r + 1], t_.row_ids[r]);
-      auto to = column.begin() + first[r] * kLookColumns;
-      std::fill(std::copy(left[r].begin(), left[r].end(), to), column.begin() + first[r + 1] * kLookColumns,
-                left[r].empty() ? 0 : left[r].back());
+      auto to = column.begin() + first[r] * kRescoreColumns;
+      std::fill(std::copy(left[r].begin(), left[r].end(), to),
+                column.begin() + first[r + 1] * kRescoreColumns, left[r].empty() ? 0 : left[r].back());
     }
-    for_each(pool_, (groups + kLookGroups - 1) / kLookGroups, [&](int64_t task) {
-      const int64_t g = task * kLookGroups, at = g * kLookColumns;
-      k_.look(t_, std::min(kLookGroups, groups - g), row.data() + g, column.data() + at, score.data() + at);
+    for_each(pool_, (groups + kRescoreGroups - 1) / kRescoreGroups, [&](int64_t task) {
+      const int64_t g = task * kRescoreGroups, at = g * kRescoreColumns;
+      k_.rescore(t_, std::min(kRescoreGroups, groups - g), row.data() + g, column.data() + at,
+                 score.data() + at);
     });
     return score;
   }
@@ -151,23 +154,23 @@ int64_t choose_plainly(Pool& pool, const Draws<T>& d, Index rows, double thresho
 template <class T>
 int64_t best_by_bound(Pool& pool, const Draws<T>& d, Index rows, double threshold, const int64_t* start,
                       const int32_t* seen, const bool* allowed, int64_t n, int64_t* out) {
-  const ScreenKernels* k = kernels<T>().screen;
+  const ScreenKernels* k = predict_kernels<T>().screen;
   const bool can = k && d.components <= k->most_components && d.draws <= kMostDraws &&
                    std::abs(threshold) <= kMostThreshold &&
                    static_cast<double>(n) <= kTooMany * static_cast<double>(d.columns);
   if (!can) return choose_plainly(pool, d, rows, threshold, {start, seen, allowed, n}, out);
-  int64_t looked = 0;
+  int64_t rescored = 0;
   if constexpr (std::is_same_v<T, float>) {
-    const int64_t size = std::max(kScreenRows, kWholeBytes / (d.draws * (2 * d.components + 12)));
+    const int64_t size = std::max(kScreenRows, kQuantizedBytes / (d.draws * (2 * d.components + 12)));
     for (int64_t r = 0; r < static_cast<int64_t>(rows.size()); r += size) {
       const Index part = rows.subspan(r, std::min<size_t>(size, rows.size() - r));
       const ScoreTile<float> block = score_tile(d, part, 0, 0, ScoreKind::bound, threshold);
       const Asked asked{start + r, seen, allowed, n};
       const int64_t again = Screen(pool, *k, block, asked).choose(out + r * n);
-      looked += again >= 0 ? again : choose_plainly(pool, d, part, threshold, asked, out + r * n);
+      rescored += again >= 0 ? again : choose_plainly(pool, d, part, threshold, asked, out + r * n);
     }
   }
-  return looked;
+  return rescored;
 }
 template int64_t best_by_bound<float>(Pool&, const Draws<float>&, Index, double, const int64_t*,
                                       const int32_t*, const bool*, int64_t, int64_t*);

@@ -10,45 +10,19 @@
 
 #include "common/kernels.hpp"
 #include "likelihood/registry.hpp"
+#include "predict/kernels.hpp"
+#include "simd/lanes.hpp"
 #include "simd/simd.hpp"
 
 namespace psgld::PSGLD_ISA {
 
-using VecD = Vec<double>;
-using Flags = Vec<int64_t>;                                            // -1 where it holds, else 0
-typedef uint32_t Half __attribute__((vector_size(kVectorBytes / 2)));  // a word for each lane of VecD
-using Words = const uint32_t (*)[kTilePairs];                          // word w of pair q at [w][q]
-constexpr int kParts = kTilePairs / kLanes<double>;                    // vectors in a tile
+using Words = const uint32_t (*)[kTilePairs];        // word w of pair q at [w][q]
+constexpr int kParts = kTilePairs / kLanes<double>;  // vectors in a tile
 
 struct Try {
   VecD value;
   Flags taken;
 };
-
-// A bit for each lane.
-inline uint32_t bits(Flags flags) {
-#if defined(__AVX512F__)
-  return _mm512_movepi64_mask((__m512i)flags);
-#elif defined(__AVX2__)
-  return static_cast<uint32_t>(_mm256_movemask_pd((__m256d)flags));
-#else
-  uint32_t out = 0;
-  for (int l = 0; l < kLanes<int64_t>; ++l) out |= static_cast<uint32_t>(flags[l] & 1) << l;
-  return out;
-#endif
-}
-
-inline VecD look_up(const double* table, Half index) {
-#if defined(__AVX512F__)
-  return (VecD)_mm512_i32gather_pd((__m256i)index, table, 8);
-#elif defined(__AVX2__)
-  return (VecD)_mm256_i32gather_pd(table, (__m128i)index, 8);
-#else
-  VecD out;
-  for (int l = 0; l < kLanes<double>; ++l) out[l] = table[index[l]];
-  return out;
-#endif
-}
 
 inline VecD vfloor(VecD x) {
   for (int l = 0; l < kLanes<double>; ++l) x[l] = std::floor(x[l]);

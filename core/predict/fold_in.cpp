@@ -16,7 +16,7 @@ constexpr int kMostSteps = 200;
 // The entries of one row and the other factor at them, component by component.
 struct Entries {
   std::vector<double> v, h, mu, base, offset;
-  std::vector<double> total;  // of h over all observed columns, one a component
+  std::vector<double> total;  // of h over all observed columns, one per component
   double phi = 1.0;
   size_t size() const { return v.size(); }
 };

@@ -19,7 +19,7 @@ struct FoldIn {
   int64_t draws, columns, rows;
   int components;
   const T* h;                        // draws x columns x components
-  const double* phi;                 // one a draw
+  const double* phi;                 // one per draw
   const double *linear, *quadratic;  // draws x components
   const double* coupling;  // draws x components x components, of which the diagonal is not read; or null
   double inverse;

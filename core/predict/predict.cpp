@@ -7,11 +7,16 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/dispatch.hpp"
+#include "langevin/kernels.hpp"
 #include "likelihood/scalar.hpp"
 #include "predict/best_columns.hpp"
 #include "random/scalar_stream.hpp"
 
 namespace psgld {
+
+PSGLD_DISPATCH(PredictKernels, predict_kernels)
+
 namespace {
 
 constexpr int64_t kPairs = 1 << 14;  // of a block
@@ -31,7 +36,7 @@ template <class T, class Out>
 void predictors(const Draws<T>& d, int64_t s, const int64_t* i, const int64_t* j, int64_t n, double origin,
                 T* scratch, Out* out) {
   const int k = d.components;
-  kernels<T>().dots(d.w + s * d.rows * k, k, d.h + s * d.columns * k, k, k, i, j, n, scratch);
+  langevin_kernels<T>().dots(d.w + s * d.rows * k, k, d.h + s * d.columns * k, k, k, i, j, n, scratch);
   const double offset = d.offset[s] - origin;
   if (!d.row_bias) {
     for (int64_t q = 0; q < n; ++q) out[q] = static_cast<Out>(scratch[q] + offset);
@@ -65,7 +70,7 @@ template <class T, class X>
 void observe_tile(const Draws<T>& d, const Observation& o, const int64_t* i, const int64_t* j, int n, X* x,
                   int64_t stride) {
   const Traits& family = d.traits();
-  if (family.additive) return kernels<X>().add_noise(i, j, n, d.draws, d.phi, o.seed, x, stride);
+  if (family.additive) return predict_kernels<X>().add_noise(i, j, n, d.draws, d.phi, o.seed, x, stride);
   static_assert(kFirstWords <= Stream::kBegun);
   const int number = family.words;
   alignas(64) uint32_t words[kFirstWords][kTilePairs] = {};
@@ -79,9 +84,9 @@ void observe_tile(const Draws<T>& d, const Observation& o, const int64_t* i, con
       value[q] = at[q];
       if (family.positive) value[q] = std::max(value[q], d.floor);
     }
-    kernels<X>().first_words(i, j, n, draw, o.seed, number, words);
+    predict_kernels<X>().first_words(i, j, n, draw, o.seed, number, words);
     uint32_t left = (1u << n) - 1;
-    if (family.tries) left &= kernels<X>().first_try(likelihood, d.phi[s], words, ziggurat.x, value);
+    if (family.tries) left &= predict_kernels<X>().first_try(likelihood, d.phi[s], words, ziggurat.x, value);
     for (; left; left &= left - 1) {
       const int q = std::countr_zero(left);
       Stream stream(o.seed, static_cast<uint32_t>(i[q]), static_cast<uint32_t>(j[q]), draw, words[0] + q,
@@ -199,7 +204,7 @@ void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const O
       const int m = static_cast<int>(std::min<int64_t>(kTilePairs, n - q));
       auto finish = [&](auto* x) {
         if (o.wanted) observe_tile(d, o, i + q, j + q, m, x, kTilePairs);
-        kernels<std::remove_pointer_t<decltype(x)>>().sort_lanes(x, d.draws);
+        predict_kernels<std::remove_pointer_t<decltype(x)>>().sort_lanes(x, d.draws);
         for (size_t p = 0; p < probabilities.size(); ++p)
           for (int r = 0; r < m; ++r)
             out[static_cast<int64_t>(p) * pairs + first + q + r] =
@@ -241,7 +246,7 @@ void scores(Pool& pool, const Draws<T>& d, Index rows, ScoreKind kind, double th
     const int64_t end = (tile / across + 1) * number / down;
     const ScoreTile<T> t =
         score_tile(d, rows.subspan(r, end - r), c, std::min(kScoreColumns, d.columns - c), kind, threshold);
-    kernels<T>().scores(t, mean + r * d.columns + c, second ? second + r * d.columns + c : nullptr);
+    predict_kernels<T>().scores(t, mean + r * d.columns + c, second ? second + r * d.columns + c : nullptr);
   });
 }
 
@@ -268,5 +273,6 @@ void best(Pool& pool, const T* first, const T* second, int64_t rows, int64_t col
                         const bool*, int64_t, int64_t*);
 PSGLD_INSTANTIATE(float)
 PSGLD_INSTANTIATE(double)
+#undef PSGLD_INSTANTIATE
 
 }  // namespace psgld

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <span>
 
-#include "common/kernels.hpp"
 #include "common/pool.hpp"
 #include "likelihood/families.hpp"
+#include "predict/kernels.hpp"
 
 namespace psgld {
 
@@ -22,7 +22,7 @@ struct Draws {
   int components;
   const T *w, *h;                // draws x rows x components, draws x columns x components
   const T *row_bias, *col_bias;  // draws x rows, draws x columns; or null
-  const double *offset, *phi;    // one a draw
+  const double *offset, *phi;    // one per draw
   int family;
   int n_parameters;
   const double* parameters;  // draws x n_parameters
@@ -93,7 +93,7 @@ void best(Pool&, const T* first, const T* second, int64_t rows, int64_t columns,
           const int32_t* seen, const bool* allowed, int64_t n, int64_t* out);
 
 // The same columns as those of scores (kind `bound`) and best, but quicker: screened first, where this
-// machine can. Returns how many cells were looked at again; all of them where there was no screen, or it left
+// machine can. Returns how many cells were rescored; all of them where there was no screen, or it left
 // too many.
 template <class T>
 int64_t best_by_bound(Pool&, const Draws<T>&, Index rows, double threshold, const int64_t* start,

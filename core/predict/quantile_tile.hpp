@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/kernels.hpp"
+#include "predict/kernels.hpp"
 #include "random/normals.hpp"
 #include "random/philox.hpp"
 

@@ -1,12 +1,13 @@
-// Rows of the factors as whole numbers of 16 bits, for screen.hpp, which says in what units and how exactly.
+// Rows of the factors as 16-bit integers, for screen.hpp, which says in what units and how exactly.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
 #include "predict/score_tile.hpp"
+#include "simd/int16.hpp"
 
-#if defined(__AVX512F__)
+#if defined(PSGLD_HAS_INT16)
 
 namespace psgld::PSGLD_ISA {
 
@@ -16,8 +17,8 @@ constexpr int kScreenMost = 4096;  // components: the length is a float's
 constexpr float kLength = 32760, kTiny = 1e-6f;  // L, and the shortest length
 constexpr float kHuge = 1e7f, kHugeAdd = 1e14f;  // above these the sums of squares might overflow
 
-// The rows of a tile in one draw; after it come pairs of whole numbers, kScreenTile of each two components.
-struct WholeRows {
+// The rows of a tile in one draw; after it come pairs of integers, kScreenTile of each two components.
+struct QuantizedRows {
   float unit[kScreenTile], add[kScreenTile];
   int32_t* pairs() { return reinterpret_cast<int32_t*>(this + 1); }
   const int32_t* pairs() const { return reinterpret_cast<const int32_t*>(this + 1); }
@@ -26,26 +27,24 @@ struct WholeRows {
 inline int pairs_of(int components) { return (components + 1) / 2; }
 inline int pair_stride(int components) { return (pairs_of(components) + 15) / 16 * 16; }
 inline size_t record_size(int components) {
-  return sizeof(WholeRows) + sizeof(int32_t) * kScreenTile * pairs_of(components);
+  return sizeof(QuantizedRows) + sizeof(int32_t) * kScreenTile * pairs_of(components);
 }
 // Draws by the group, tiles of rows within it, draws of the group within those.
 template <class Byte>
-inline Byte* record(Byte* whole, int components, int64_t tiles, int64_t s, int64_t tile) {
-  return whole +
+inline Byte* record(Byte* quantized, int components, int64_t tiles, int64_t s, int64_t tile) {
+  return quantized +
          ((s / kScreenDraws * tiles + tile) * kScreenDraws + s % kScreenDraws) * record_size(components);
 }
 inline int64_t row_tiles(int64_t rows) { return (rows + kScreenTile - 1) / kScreenTile; }
 
-inline __mmask16 lanes_left(int n) { return static_cast<__mmask16>(n >= 16 ? 0xffff : (1 << n) - 1); }
-
-// Sixteen vectors as pairs of whole numbers, `stride` apart, and their lengths.
-inline VecF to_whole(const float* const* x, int components, int32_t* out, int stride) {
+// Sixteen vectors as pairs of integers, `stride` apart, and their lengths.
+inline VecF quantize(const float* const* x, int components, int32_t* out, int stride) {
   constexpr int L = kLanes<float>;
   const int last = (components - 1) / L * L;
-  const __mmask16 rest = lanes_left(components - last);
+  const FirstLanes rest(components - last);
   VecF squares[L];
   for (int l = 0; l < L; ++l) {
-    const VecF end = (VecF)_mm512_maskz_loadu_ps(rest, x[l] + last);
+    const VecF end = rest.load(x[l] + last);
     VecF sum = end * end;
     for (int k = 0; k < last; k += L) {
       const VecF v = load_unaligned(x[l] + k);
@@ -58,10 +57,9 @@ inline VecF to_whole(const float* const* x, int components, int32_t* out, int st
   store(inverse, kLength / length);
   for (int l = 0; l < L; ++l) {
     const VecF scale = splat(inverse[l]);
-    auto* to = reinterpret_cast<__m256i*>(out + static_cast<size_t>(l) * stride);
-    auto round = [&](VecF v) { return _mm512_cvtepi32_epi16(_mm512_cvtps_epi32((__m512)(v * scale))); };
-    for (int k = 0; k < last; k += L) _mm256_store_si256(to++, round(load_unaligned(x[l] + k)));
-    _mm256_store_si256(to, round((VecF)_mm512_maskz_loadu_ps(rest, x[l] + last)));
+    int32_t* to = out + static_cast<size_t>(l) * stride;
+    for (int k = 0; k < last; k += L, to += L / 2) store_rounded(to, load_unaligned(x[l] + k) * scale);
+    store_rounded(to, rest.load(x[l] + last) * scale);
   }
   return length;
 }
@@ -72,36 +70,36 @@ inline bool take(VecF length, float* largest, float* fourth) {
   store(largest, vmax(load(largest), length));
   const VecF square = length * length;
   store(fourth, load(fourth) + square * square);
-  return _mm512_cmp_ps_mask((__m512)length, _mm512_set1_ps(kHuge), _CMP_LE_OQ) == 0xffff;
+  return all_at_most(length, kHuge);
 }
 
 // Bytes of all rows of t in all draws.
-inline size_t whole_size(const ScoreTile<float>& t) {
+inline size_t quantized_size(const ScoreTile<float>& t) {
   const int64_t groups = (t.draws + kScreenDraws - 1) / kScreenDraws;
   return groups * row_tiles(t.n_rows) * kScreenDraws * record_size(t.components);
 }
 
-// Rows [first, first + kWholeRows) of t as whole numbers, in all draws.
-inline bool whole_rows(const ScoreTile<float>& t, int64_t first, char* whole, Largest* largest) {
-  static_assert(kWholeRows % kScreenTile == 0 && kWholeRows % kLanes<float> == 0);
+// Rows [first, first + kQuantizeRows) of t quantised, in all draws.
+inline bool quantize_rows(const ScoreTile<float>& t, int64_t first, char* quantized, Largest* largest) {
+  static_assert(kQuantizeRows % kScreenTile == 0 && kQuantizeRows % kLanes<float> == 0);
   constexpr int L = kLanes<float>;
   const int stride = pair_stride(t.components), pairs = pairs_of(t.components);
-  const int64_t rows = std::min<int64_t>(kWholeRows, row_tiles(t.n_rows) * kScreenTile - first);
+  const int64_t rows = std::min<int64_t>(kQuantizeRows, row_tiles(t.n_rows) * kScreenTile - first);
   Buffer memory;
   int32_t* q = memory.get<int32_t>(static_cast<size_t>(L) * stride);
-  alignas(64) float length[kWholeRows] = {}, fourth[kWholeRows] = {}, add[kWholeRows] = {}, now[L];
+  alignas(64) float length[kQuantizeRows] = {}, fourth[kQuantizeRows] = {}, add[kQuantizeRows] = {}, now[L];
   bool fits = true;
   auto id = [&](int64_t r) { return t.row_ids[std::min<int64_t>(first + r, t.n_rows - 1)]; };
   for (int64_t s = 0; s < t.draws; ++s)
     for (int64_t r = 0; r < rows; r += L) {
       const float* x[L];
       for (int l = 0; l < L; ++l) x[l] = t.w + (s * t.rows + id(r + l)) * t.components;
-      store(now, to_whole(x, t.components, q, stride));
+      store(now, quantize(x, t.components, q, stride));
       fits &= take(load(now), length + r, fourth + r);
       for (int l = 0; l < L && r + l < rows; ++l) {
         const int64_t at = first + r + l;
-        auto* to = reinterpret_cast<WholeRows*>(
-            record(whole, t.components, row_tiles(t.n_rows), s, at / kScreenTile));
+        auto* to = reinterpret_cast<QuantizedRows*>(
+            record(quantized, t.components, row_tiles(t.n_rows), s, at / kScreenTile));
         const int i = static_cast<int>(at % kScreenTile);
         to->unit[i] = now[l] / kLength;
         to->add[i] = row_sum(t, s, id(r + l));

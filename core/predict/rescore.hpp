@@ -3,18 +3,19 @@
 #pragma once
 
 #include "predict/score_tile.hpp"
+#include "simd/int16.hpp"
 
-#if defined(__AVX512F__)
+#if defined(PSGLD_HAS_INT16)
 
 namespace psgld::PSGLD_ISA {
 
-// out: the bound mean + threshold sd at rows[g] and columns[kLookColumns g …].
-inline void look(const ScoreTile<float>& t, int64_t n, const int64_t* rows, const int32_t* columns,
-                 float* out) {
+// out: the bound mean + threshold sd at rows[g] and columns[kRescoreColumns g …].
+inline void rescore(const ScoreTile<float>& t, int64_t n, const int64_t* rows, const int32_t* columns,
+                    float* out) {
   constexpr int L = kLanes<float>;
-  static_assert(kLookColumns == L);
+  static_assert(kRescoreColumns == L);
   const int stride = (t.components + L - 1) / L * L, last = stride - L;
-  const __mmask16 rest = static_cast<__mmask16>(0xffff >> (stride - t.components));
+  const FirstLanes rest(t.components - last);
   const bool adds = has_sums(t);
   Buffer memory[3];
   float* gathered = memory[0].get<float>(static_cast<size_t>(L) * stride);
@@ -31,7 +32,7 @@ inline void look(const ScoreTile<float>& t, int64_t n, const int64_t* rows, cons
         float* to = gathered + static_cast<size_t>(l) * stride;
         ask_for(h + next, t.components);
         for (int k = 0; k < last; k += L) store(to + k, load_unaligned(h + k));
-        _mm512_store_ps(to + last, _mm512_maskz_loadu_ps(rest, h + last));
+        store(to + last, rest.load(h + last));
         if (t.col_bias) col_add[l] = t.col_bias[column];
       }
       transpose(gathered, L, stride, stride, turned, L);

@@ -9,7 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/scratch.hpp"
+#include "common/buffer.hpp"
+#include "predict/kernels.hpp"
 #include "simd/gemm.hpp"
 
 namespace psgld::PSGLD_ISA {
@@ -250,7 +251,8 @@ class Scores {
 
 template <class T>
 void scores(const ScoreTile<T>& t, T* mean, T* second) {
-  if (t.kind == ScoreKind::mean) return Scores<T, ScoreKind::mean>(t).run(mean, second);
+  if constexpr (sizeof(T) == sizeof(float))  // for doubles, with the sums of squares: less to compile
+    if (t.kind == ScoreKind::mean) return Scores<T, ScoreKind::mean>(t).run(mean, second);
   if (t.kind == ScoreKind::above) return Scores<T, ScoreKind::above>(t).run(mean, second);
   Scores<T, ScoreKind::sd>(t).run(mean, second);
 }

@@ -1,7 +1,7 @@
-// Which columns can be among the best of a row: all of them scored by products of whole numbers, at twice the
+// Which columns can be among the best of a row: all of them scored by products of integers, at twice the
 // speed of floats, with a bound on the difference to what score_tile.hpp makes of the same cell.
 //
-// Rounding. w = w_si and h = h_sj become whole numbers of 16 bits, in units of their own length:
+// Rounding. w = w_si and h = h_sj become 16-bit integers, in units of their own length:
 //
 //   l = max(|w|, tiny),   a = l / L,   q = rint(w / a),   |w - a q| <= 0.51 a sqrt(K),   |q_k| <= L + 1 <
 //   2^15
@@ -32,7 +32,7 @@
 //
 //   e + 2 n u D + |c| (sqrt(n / (n - 1)) e + that of the sd) + 12 u (G + (1 + |c|) D).
 //
-// The layout is that of score_tile.hpp; rows are made whole numbers beforehand (quantize.hpp), columns on the
+// The layout is that of score_tile.hpp; rows are quantised beforehand (quantize.hpp), columns on the
 // way.
 #pragma once
 
@@ -41,45 +41,34 @@
 
 #include "predict/quantize.hpp"
 #include "predict/rescore.hpp"
+#include "simd/int16.hpp"
 
-#if defined(__AVX512F__)
-#define PSGLD_HAS_SCREEN
+#if defined(PSGLD_HAS_INT16)
 
 namespace psgld::PSGLD_ISA {
 
 constexpr int kScreenVectors = 4;  // and kScreenTile rows: cells in registers, as in score_tile.hpp
 constexpr int kScreenStrip = kScreenVectors * kLanes<float>, kScreenCells = kScreenTile * kScreenStrip;
 
-#if defined(__clang__)  // wants to know which instructions to expect
-#define PSGLD_VNNI __attribute__((target("avx512vnni")))
-#else
-#define PSGLD_VNNI
-#endif
-
-// acc += x y, pairs of products added up. (Written so: of the intrinsic GCC makes copies, and spills them.)
-[[gnu::always_inline]] PSGLD_VNNI inline void add_products(__m512i& acc, __m512i x, __m512i y) {
-  asm("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y));
-}
-
 // One draw of kScreenCells cells into -start, sum and second, as add_draw does; the first draw sets start.
 template <bool first, bool adds>
-[[gnu::noinline]] PSGLD_VNNI void screen_draw(const WholeRows* rows, const int32_t* strip, int pairs,
+[[gnu::noinline]] PSGLD_VNNI void screen_draw(const QuantizedRows* rows, const int32_t* strip, int pairs,
                                               const float* unit, const float* col_add, float* start) {
   constexpr int L = kLanes<float>;
   float *sum = start + kScreenCells, *second = sum + kScreenCells;
   const int32_t* x = rows->pairs();
-  __m512i acc[kScreenTile][kScreenVectors];
+  VecPairs acc[kScreenTile][kScreenVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kScreenTile; ++i)
 #pragma GCC unroll 4
-    for (int c = 0; c < kScreenVectors; ++c) acc[i][c] = _mm512_setzero_si512();
+    for (int c = 0; c < kScreenVectors; ++c) acc[i][c] = no_pairs();
   for (int k = 0; k < pairs; ++k, strip += kScreenStrip, x += kScreenTile) {
-    __m512i y[kScreenVectors];
+    VecPairs y[kScreenVectors];
 #pragma GCC unroll 4
-    for (int c = 0; c < kScreenVectors; ++c) y[c] = _mm512_load_si512(strip + c * L);
+    for (int c = 0; c < kScreenVectors; ++c) y[c] = load_pairs(strip + c * L);
 #pragma GCC unroll 8
     for (int i = 0; i < kScreenTile; ++i) {
-      const __m512i w = _mm512_set1_epi32(x[i]);
+      const VecPairs w = splat_pair(x[i]);
 #pragma GCC unroll 4
       for (int c = 0; c < kScreenVectors; ++c) add_products(acc[i][c], w, y[c]);
     }
@@ -89,7 +78,7 @@ template <bool first, bool adds>
 #pragma GCC unroll 4
     for (int c = 0; c < kScreenVectors; ++c) {
       const int at = (kScreenVectors * i + c) * L;
-      const VecF product = (VecF)_mm512_cvtepi32_ps(acc[i][c]) * load(unit + c * L);
+      const VecF product = sums_of_pairs(acc[i][c]) * load(unit + c * L);
       VecF base = first ? VecF{} : load(start + at);
       if (adds) base += splat(rows->add[i]) + load(col_add + c * L);
       const VecF away = product * splat(rows->unit[i]) + base;
@@ -149,7 +138,7 @@ class Screened {
     const float* x[L];
     for (int l = 0; l < L; ++l)
       x[l] = columns(s) + static_cast<size_t>(std::min(j + l, t_.n_columns - 1)) * t_.components;
-    const VecF length = to_whole(x, t_.components, row_, stride_);
+    const VecF length = quantize(x, t_.components, row_, stride_);
     store(unit_ + at * kScreenStrip + c, length / kLength);
     transpose(reinterpret_cast<const float*>(row_), L, stride_, stride_,
               reinterpret_cast<float*>(strips_ + at * strip_ + c), kScreenStrip);
@@ -172,16 +161,17 @@ class Screened {
     const size_t size = record_size(t_.components);
     float* sums = sums_ + 3 * kScreenCells * (j / kScreenStrip * tile_.n_tiles);
     for (int64_t r = 0; r < tile_.n_tiles; ++r, sums += 3 * kScreenCells) {
-      const char* rows = record(tile_.whole, t_.components, row_tiles(t_.n_rows), s, tile_.first_tile + r);
+      const char* rows =
+          record(tile_.quantized, t_.components, row_tiles(t_.n_rows), s, tile_.first_tile + r);
       j + kScreenStrip < width_ ? ask_ahead(s, j + kScreenStrip, r) : ask_ahead(s + kScreenDraws, 0, r);
       for (int at = 0; s + at < last_draw(s); ++at, rows += size)
-        add_draw(s + at == 0, reinterpret_cast<const WholeRows*>(rows), strips_ + at * strip_,
+        add_draw(s + at == 0, reinterpret_cast<const QuantizedRows*>(rows), strips_ + at * strip_,
                  unit_ + at * kScreenStrip, add_ + at * kScreenStrip, sums);
     }
   }
 
-  void add_draw(bool first, const WholeRows* rows, const int32_t* strip, const float* unit, const float* add,
-                float* sums) const {
+  void add_draw(bool first, const QuantizedRows* rows, const int32_t* strip, const float* unit,
+                const float* add, float* sums) const {
     const auto draw = first ? (adds_ ? screen_draw<true, true> : screen_draw<true, false>)
                             : (adds_ ? screen_draw<false, true> : screen_draw<false, false>);
     draw(rows, strip, pairs_of(t_.components), unit, add, sums);
@@ -225,12 +215,12 @@ class Screened {
       }
       const VecF off = 1.05f * (e + 2.0f * n * u * D + c * of_sd + 12.0f * u * (G + (1.0f + c) * D));
       const VecF top = sums / n - load(start + at) + t_.threshold * sd + off;
-      const __mmask16 there = lanes_left(t_.n_columns - j - at);
-      _mm512_mask_storeu_ps(upper + at, there, (__m512)top);
-      widest = vmax((VecF)_mm512_maskz_mov_ps(there, (__m512)off), widest);
+      const FirstLanes there(t_.n_columns - j - at);
+      there.store(upper + at, top);
+      widest = vmax(there.of(off), widest);
     }
     float& width = tile_.width[row];
-    width = std::max(j == 0 ? 0.0f : width, 2.0f * _mm512_reduce_max_ps((__m512)widest));
+    width = std::max(j == 0 ? 0.0f : width, 2.0f * largest_lane(widest));
   }
 
   const ScreenTile tile_;
@@ -246,8 +236,9 @@ class Screened {
 inline bool screen(const ScreenTile& tile) { return Screened(tile).run(); }
 
 inline const ScreenKernels* screen_table() {
-  static const ScreenKernels kernels{kScreenMost, kScreenTile, whole_size, whole_rows, screen, look};
-  static const bool can = __builtin_cpu_supports("avx512vnni");
+  static const ScreenKernels kernels{kScreenMost,   kScreenTile, quantized_size,
+                                     quantize_rows, screen,      rescore};
+  static const bool can = has_int16_products();
   return can ? &kernels : nullptr;
 }
 

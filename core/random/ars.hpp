@@ -8,13 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "simd/simd.hpp"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__ARM_FEATURE_AES)
-#include <arm_neon.h>
-#endif
+#include "simd/aes.hpp"
 
 namespace psgld::PSGLD_ISA {
 
@@ -88,72 +82,18 @@ inline void ars_plain(VecU* x, int n, const ArsKeys& keys) {
   }
 }
 
-#if defined(__x86_64__)
-__attribute__((target("aes"))) inline void ars_aes(VecU* x, int n, const ArsKeys& keys) {
-  constexpr int side = 4;  // blocks at once, to hide the latency of a round
-  auto* block = reinterpret_cast<__m128i*>(x);
-  for (int b = 0; b < n * kLanes<uint32_t> / 4; b += side) {
-    __m128i s[side];
-    for (int q = 0; q < side; ++q) s[q] = block[b + q];
-    for (int round = 1; round < ArsKeys::kRounds; ++round)
-      for (int q = 0; q < side; ++q)
-        s[q] = _mm_aesenc_si128(s[q], *reinterpret_cast<const __m128i*>(&keys.round[round]));
-    for (int q = 0; q < side; ++q)
-      block[b + q] =
-          _mm_aesenclast_si128(s[q], *reinterpret_cast<const __m128i*>(&keys.round[ArsKeys::kRounds]));
-  }
-}
-#endif
-
-#if defined(__ARM_FEATURE_AES)
-inline void ars_aes(VecU* x, int n, const ArsKeys& keys) {
-  for (int v = 0; v < n; ++v) {
-    auto s = reinterpret_cast<uint8x16_t>(x[v]);
-    for (int round = 1; round <= ArsKeys::kRounds; ++round) {
-      s = vaeseq_u8(s, vdupq_n_u8(0));  // SubBytes and ShiftRows
-      if (round < ArsKeys::kRounds) s = vaesmcq_u8(s);
-      s = veorq_u8(s, reinterpret_cast<uint8x16_t>(keys.round[round]));
-    }
-    x[v] = reinterpret_cast<VecU>(s);
-  }
-}
-#endif
-
-#if defined(__AVX512F__) || defined(__AVX2__)
-#define PSGLD_HAS_VAES
-#if defined(__AVX512F__)
-#define PSGLD_AES(name) _mm512_##name##_epi128
-using AesVector = __m512i;
-#else
-#define PSGLD_AES(name) _mm256_##name##_epi128
-using AesVector = __m256i;
-#endif
-__attribute__((target("vaes"))) inline void ars_vaes(VecU* x, int n, const ArsKeys& keys) {
-  constexpr int side = 4;
-  for (int v = 0; v < n; v += side) {
-    AesVector s[side];
-    for (int q = 0; q < side; ++q) s[q] = (AesVector)x[v + q];
-#pragma GCC unroll 6
-    for (int round = 1; round < ArsKeys::kRounds; ++round)
-      for (int q = 0; q < side; ++q) s[q] = PSGLD_AES(aesenc)(s[q], (AesVector)keys.round[round]);
-    for (int q = 0; q < side; ++q)
-      x[v + q] = (VecU)PSGLD_AES(aesenclast)(s[q], (AesVector)keys.round[ArsKeys::kRounds]);
-  }
-}
-#undef PSGLD_AES
-#endif
-
 // The fastest of them here; PSGLD_AES=aes or plain asks for less, for tests. All give the same words.
 inline ArsRounds ars_rounds() {
   const char* wish = std::getenv("PSGLD_AES");
   const std::string_view most = wish && *wish ? wish : "vaes";
+  constexpr int rounds = ArsKeys::kRounds;
 #if defined(PSGLD_HAS_VAES)
-  if (__builtin_cpu_supports("vaes") && most == "vaes") return ars_vaes;
+  if (has_vaes() && most == "vaes")
+    return [](VecU* x, int n, const ArsKeys& keys) { vaes_rounds<rounds>(x, n, keys.round); };
 #endif
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("aes") && most != "plain") return ars_aes;
-#elif defined(__ARM_FEATURE_AES)
-  if (most != "plain") return ars_aes;
+#if defined(PSGLD_HAS_AES)
+  if (has_aes() && most != "plain")
+    return [](VecU* x, int n, const ArsKeys& keys) { aes_rounds<rounds>(x, n, keys.round); };
 #endif
   return ars_plain;
 }

@@ -8,6 +8,7 @@
 #include "common/kernels.hpp"
 #include "random/ars.hpp"
 #include "random/normals.hpp"
+#include "simd/lanes.hpp"
 
 namespace psgld::PSGLD_ISA {
 
@@ -32,18 +33,6 @@ struct NoisePattern {
       }
   }
 };
-
-// Chosen lanes of v in every fourth lane, 0 elsewhere.
-inline VecU permute_to_fourths(VecU v, VecI index) {
-#if defined(__AVX512F__)
-  return (VecU)_mm512_maskz_permutexvar_epi32(0x1111, (__m512i)index, (__m512i)v);
-#else
-  constexpr auto fourth = []<int... I>(std::integer_sequence<int, I...>) {
-    return VecU{(I % 4 == 0 ? ~0u : 0u)...};
-  }(std::make_integer_sequence<int, kLanes<uint32_t> >{});
-  return permute(v, index) & fourth;
-#endif
-}
 
 // 2 L normals from two vectors of words, in their order: words 2n and 2n + 1 give normals 2n and 2n + 1.
 template <int... I>

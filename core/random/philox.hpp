@@ -1,7 +1,7 @@
 // Philox4x32-10 (Salmon et al. 2011): four words from a counter of four and a key of two.
 #pragma once
 
-#include "simd/simd.hpp"
+#include "simd/lanes.hpp"
 
 namespace psgld::PSGLD_ISA {
 
@@ -10,16 +10,6 @@ namespace psgld::PSGLD_ISA {
 struct PhiloxState {
   VecU64 x0, x1, x2, x3;
 };
-
-inline VecU64 mul32(VecU64 a, uint32_t b) {
-#if defined(__AVX512F__)
-  return (VecU64)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64(b));
-#elif defined(__AVX2__)
-  return (VecU64)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(b));
-#else
-  return (a & 0xffffffffu) * static_cast<uint64_t>(b);
-#endif
-}
 
 // The keys of the ten rounds, read from memory in the loop: making them there costs as much as the rounds.
 struct RoundKeys {

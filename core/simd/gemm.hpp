@@ -50,9 +50,10 @@ template <class T, int Columns, bool transposed>
 }
 
 // C (rows x width) = or += A B or A' B, summed over n; rows a multiple of kTileRows, width of the vector.
+// (One copy: those for known arguments are no faster.)
 template <bool transposed, class T>
-inline void gemm(const T* a, ptrdiff_t lda, const T* b, ptrdiff_t ldb, int n, T* c, ptrdiff_t ldc, int rows,
-                 int width, bool add) {
+[[gnu::noclone]] inline void gemm(const T* a, ptrdiff_t lda, const T* b, ptrdiff_t ldb, int n, T* c,
+                                  ptrdiff_t ldc, int rows, int width, bool add) {
   constexpr int L = kLanes<T>;
   auto tile = [=]<int Columns>(int r, int j) __attribute__((always_inline)) {
     Vec<T> acc[kTileRows][Columns];

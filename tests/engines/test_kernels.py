@@ -521,7 +521,7 @@ def test_exact_messages_of_the_core():
         chain.advance(Stretch(1, np.array([0], np.int32), np.ones(2), one))
     with pytest.raises(ValueError, match="wrong shape"):
         chain.set_factor(W, np.ones((4, 3)))
-    with pytest.raises(ValueError, match="expected one value a component"):
+    with pytest.raises(ValueError, match="expected one value per component"):
         chain.set_move(W, np.ones(4))
     with pytest.raises(ValueError, match='there is no metric "euclidean"'):
         chain.set_dynamics(KEY, "euclidean", True, 1.0)

@@ -146,7 +146,7 @@ def test_what_was_seen_is_known(data, post):
         ({"policy": "best"}, "mean, ucb, thompson, probability"),
         ({"policy": "probability"}, "threshold"),
         ({"n": 0}, "n must be"),
-        ({"filter": [True]}, "one a column"),
+        ({"filter": [True]}, "one per column"),
         ({"filter": lambda labels: labels}, "must return 45 booleans"),
         ({"rows": ["nobody"]}, "nobody"),
         ({"exclude_seen": np.ones((2, 2))}, "shape"),

@@ -151,7 +151,7 @@ def test_command_line(capsys):
     assert 1e9 < record["memory_bytes"] < 1e11
     assert main(argv.split()) == 0
     text = capsys.readouterr().out
-    assert "1,000,000,000 × 10,000,000" in text and "a rank and iteration" in text
+    assert "1,000,000,000 × 10,000,000" in text and "per rank and iteration" in text
     assert main([*argv.split(), "--blocks", "1500"]) == 2
     assert "multiple of the 1000 ranks" in capsys.readouterr().err
 

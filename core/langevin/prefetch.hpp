@@ -35,7 +35,6 @@ class Prefetch {
         lines_((wanted.rows.size() / kLine<T> + turns - 1) / turns),
         entries_((wanted.last - wanted.entry + turns - 1) / turns) {}
 
-  void rows_turn() { ask_rows(lines_); }
   void turn() {
     ask_rows(lines_);
     ask_entries(entries_);

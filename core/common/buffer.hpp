@@ -1,13 +1,10 @@
-// The working memory of one thread.
+// Working memory of the kernels.
 #pragma once
 
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <utility>
-
-#include "common/kernels.hpp"
-#include "random/noise.hpp"
 
 namespace psgld::PSGLD_ISA {
 
@@ -36,13 +33,6 @@ class Buffer {
  private:
   void* data_ = nullptr;
   size_t capacity_ = 0;
-};
-
-// (Everything compiled per level lives in that level's namespace: the linker must never mix two levels.)
-struct ThreadScratch {
-  NoisePattern pattern;
-  Buffer noise, gradient, packed, panel, zeros, coupling, matrix;
-  Buffer words, bins, start, index, tile_row, value;  // of a subsample
 };
 
 }  // namespace psgld::PSGLD_ISA

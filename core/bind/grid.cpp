@@ -1,0 +1,117 @@
+// Python bindings of grid.hpp: exactly typed arrays in, no guessing.
+#include "data/grid.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "bind/arrays.hpp"
+
+namespace nb = nanobind;
+using namespace psgld;
+
+namespace {
+
+template <class T>
+void bind_blocks(nb::module_& m, const char* name) {
+  using G = Grid<T>;
+
+  // The outer side: the strips that are kept here, the number of the first, and the rows of V on that side.
+  // The inner side: all strips.
+  auto grid = nb::class_<G>(m, name);
+  auto add_constructors = [&]<class Value>() {
+    grid.def("__init__", [](G* self, In<int64_t> start, In<int32_t> index, In<Value> value, bool swapped,
+                            bool zeros, double shift, int first_strip, size_t outer_size, In<int64_t> order0,
+                            In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+      require(index.shape(0) == value.shape(0), "one value per index");
+      nb::gil_scoped_release release;
+      new (self) G(Rows<Value>{span(start), span(index), value.data(), {}}, swapped, zeros, shift,
+                   first_strip, Side<T>(span(order0), span(bounds0), outer_size),
+                   Side<T>(span(order1), span(bounds1), order1.shape(0)));
+    });
+    grid.def("__init__",
+             [](G* self, In<Value, 2> v, bool swapped, double shift, int first_strip, size_t outer_size,
+                In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+               nb::gil_scoped_release release;
+               new (self) G(v.data(), v.shape(0), v.shape(1), swapped, shift, first_strip,
+                            Side<T>(span(order0), span(bounds0), outer_size),
+                            Side<T>(span(order1), span(bounds1), order1.shape(0)));
+             });
+  };
+  auto add_fill = [&]<class Value>() {
+    grid.def("fill", [](G& g, In<int64_t> start, In<int32_t> index, In<Value> value, In<int64_t> ids,
+                        int strip, double shift) {
+      require(index.shape(0) == value.shape(0), "one value per index");
+      nb::gil_scoped_release release;
+      return g.fill(Rows<Value>{span(start), span(index), value.data(), span(ids)}, strip, shift);
+    });
+  };
+  add_constructors.template operator()<float>();
+  add_constructors.template operator()<double>();
+  add_fill.template operator()<float>();
+  add_fill.template operator()<double>();
+  grid.def("__init__", [](G* self, int file, bool create, const std::string& key, In<int64_t> entries,
+                          In<double> counts0, In<double> counts1, bool swapped, In<int64_t> order0,
+                          In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+    require(key.size() == kDigestBytes, "a key as long as the checksum");
+    require(counts0.shape(0) == order0.shape(0) && counts1.shape(0) == order1.shape(0) &&
+                entries.shape(0) == (bounds0.shape(0) - 1) * (bounds1.shape(0) - 1),
+            "a count for each row of either side, and for each block");
+    nb::gil_scoped_release release;
+    new (self) G(file, create, key, span(entries), span(counts0), span(counts1), swapped,
+                 Side<T>(span(order0), span(bounds0), order0.shape(0)),
+                 Side<T>(span(order1), span(bounds1), order1.shape(0)));
+  });
+  grid.def("finish", &G::finish, nb::call_guard<nb::gil_scoped_release>());
+  grid.def_prop_ro("file_bytes", &G::file_bytes);
+  grid.def("entries", [](const G& g) {
+    auto out = make_array<int64_t>({static_cast<size_t>(g.strips), static_cast<size_t>(g.parts)});
+    for (size_t k = 0; k < g.blocks.size(); ++k) out.data()[k] = g.blocks[k].entries;
+    return out;
+  });
+  grid.def("inner_strips", [](const G& g) {  // of each: the place of its first row, and its length
+    auto out = make_array<int64_t>({static_cast<size_t>(g.parts), 2});
+    for (int c = 0; c < g.parts; ++c) {
+      out.data()[2 * c] = g.inner.first[c];
+      out.data()[2 * c + 1] = g.inner.rows[c];
+    }
+    return out;
+  });
+  grid.def("inner_counts", [](const G& g) {  // of the entries that are here
+    auto out = make_array<int64_t>({g.inner.size()});
+    for (size_t j = 0; j < g.inner.size(); ++j)
+      out.data()[j] = static_cast<int64_t>(g.inner.counts[g.inner.position(j)]);
+    return out;
+  });
+  grid.def("set_inner_counts", [](G& g, In<int64_t> counts) {  // of all entries
+    require(counts.shape(0) == g.inner.size(), "one count per row");
+    for (size_t j = 0; j < g.inner.size(); ++j)
+      g.inner.counts[g.inner.position(j)] = static_cast<T>(counts.data()[j]);
+  });
+
+  grid.def("cut_chunks", &G::cut_chunks);
+  grid.def("chunk_entries", [](const G& g, bool cells) {  // (parts, widest): what each chunk can draw from
+    auto out = make_array<int64_t>({static_cast<size_t>(g.parts), g.widest()});
+    for (int p = 0; p < g.parts; ++p)
+      for (size_t c = 0; c < g.chunks[p].size(); ++c)
+        out.data()[p * g.widest() + c] = g.chunk_entries(p, c, cells);
+    return out;
+  });
+
+  grid.def("slot_parts", [](const G& g) {  // of the squared residuals of each chunk: the part of its block
+    auto out = make_array<int64_t>({static_cast<size_t>(g.chunk_slots)});
+    for (int p = 0; p < g.parts; ++p)
+      for (const Chunk& chunk : g.chunks[p]) {
+        const int block = chunk.outer_strip * g.parts + g.inner_strip(chunk.outer_strip, p);
+        out.data()[g.chunk_slot[block] + chunk.number] = p;
+      }
+    return out;
+  });
+}
+
+}  // namespace
+
+void bind_grid(nb::module_& m) {
+  bind_blocks<float>(m, "Grid32");
+  bind_blocks<double>(m, "Grid64");
+}
