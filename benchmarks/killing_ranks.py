@@ -73,10 +73,13 @@ def trial(
 ) -> tuple[str, str]:
     """Kill one run and resume it; return what was done, and what is wrong, "" if nothing."""
     ranks, then = moments.randint(1, MOST_RANKS), moments.randint(1, MOST_RANKS)
-    # Any moment after one of these: so all phases of a run are met, however fast it is. A job that ended before its
-    # moment came is started again, and killed earlier.
+    # Any moment after one of these: so all phases of a run are met. A job that ended before its moment came is started
+    # again, and killed earlier: first sooner after the same phase, then after the one before it.
     after, latest = after or moments.choice(list(_AFTER)), 2.0
-    for _ in range(20):
+    for attempt in range(20):
+        if attempt % 5 == 4:
+            phases = list(_AFTER)
+            after, latest = phases[max(0, phases.index(after) - 1)], 1.0
         store = folder / f"{case}-{moments.getrandbits(32):08x}.zarr"
         victim, when = moments.randrange(ranks), moments.uniform(0.0, latest)
         wrong = _killed(case, size, store, ranks, victim, when, _AFTER[after])
