@@ -12,6 +12,17 @@ using namespace psgld;
 
 namespace {
 
+// Floats or doubles: told apart by hand, as another overload takes much longer to compile.
+template <int N>
+using Values = nb::ndarray<nb::ro, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
+
+template <class Array, class F>
+auto with_values(const Array& values, F&& f) {
+  if (values.dtype() == nb::dtype<float>()) return f(static_cast<const float*>(values.data()));
+  if (values.dtype() != nb::dtype<double>()) throw nb::type_error("values must be float32 or float64");
+  return f(static_cast<const double*>(values.data()));
+}
+
 template <class T>
 void bind_blocks(nb::module_& m, const char* name) {
   using G = Grid<T>;
@@ -19,37 +30,35 @@ void bind_blocks(nb::module_& m, const char* name) {
   // The outer side: the strips that are kept here, the number of the first, and the rows of V on that side.
   // The inner side: all strips.
   auto grid = nb::class_<G>(m, name);
-  auto add_constructors = [&]<class Value>() {
-    grid.def("__init__", [](G* self, In<int64_t> start, In<int32_t> index, In<Value> value, bool swapped,
-                            bool zeros, double shift, int first_strip, size_t outer_size, In<int64_t> order0,
-                            In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
-      require(index.shape(0) == value.shape(0), "one value per index");
+  grid.def("__init__", [](G* self, In<int64_t> start, In<int32_t> index, Values<1> value, bool swapped,
+                          bool zeros, double shift, int first_strip, size_t outer_size, In<int64_t> order0,
+                          In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+    require(index.shape(0) == value.shape(0), "one value per index");
+    with_values(value, [&]<class Value>(const Value* values) {
       nb::gil_scoped_release release;
-      new (self) G(Rows<Value>{span(start), span(index), value.data(), {}}, swapped, zeros, shift,
-                   first_strip, Side<T>(span(order0), span(bounds0), outer_size),
+      new (self) G(Rows<Value>{span(start), span(index), values, {}}, swapped, zeros, shift, first_strip,
+                   Side<T>(span(order0), span(bounds0), outer_size),
                    Side<T>(span(order1), span(bounds1), order1.shape(0)));
     });
-    grid.def("__init__",
-             [](G* self, In<Value, 2> v, bool swapped, double shift, int first_strip, size_t outer_size,
-                In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+  });
+  grid.def("__init__",
+           [](G* self, Values<2> v, bool swapped, double shift, int first_strip, size_t outer_size,
+              In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+             with_values(v, [&](const auto* values) {
                nb::gil_scoped_release release;
-               new (self) G(v.data(), v.shape(0), v.shape(1), swapped, shift, first_strip,
+               new (self) G(values, v.shape(0), v.shape(1), swapped, shift, first_strip,
                             Side<T>(span(order0), span(bounds0), outer_size),
                             Side<T>(span(order1), span(bounds1), order1.shape(0)));
              });
-  };
-  auto add_fill = [&]<class Value>() {
-    grid.def("fill", [](G& g, In<int64_t> start, In<int32_t> index, In<Value> value, In<int64_t> ids,
-                        int strip, double shift) {
-      require(index.shape(0) == value.shape(0), "one value per index");
+           });
+  grid.def("fill", [](G& g, In<int64_t> start, In<int32_t> index, Values<1> value, In<int64_t> ids, int strip,
+                      double shift) {
+    require(index.shape(0) == value.shape(0), "one value per index");
+    return with_values(value, [&]<class Value>(const Value* values) {
       nb::gil_scoped_release release;
-      return g.fill(Rows<Value>{span(start), span(index), value.data(), span(ids)}, strip, shift);
+      return g.fill(Rows<Value>{span(start), span(index), values, span(ids)}, strip, shift);
     });
-  };
-  add_constructors.template operator()<float>();
-  add_constructors.template operator()<double>();
-  add_fill.template operator()<float>();
-  add_fill.template operator()<double>();
+  });
   grid.def("__init__", [](G* self, int file, bool create, const std::string& key, In<int64_t> entries,
                           In<double> counts0, In<double> counts1, bool swapped, In<int64_t> order0,
                           In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {

@@ -44,7 +44,7 @@ Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelih
     set_vector(factor.move, std::vector<T>(components, 1));
     factor.tag = tag;
   };
-  const bool whole = grid.blocks[0].dense || likelihood.zeros || sizeof(T) > sizeof(float);
+  const bool whole = grid.blocks[0].dense || likelihood.zeros;
   prepare(outer, grid.outer, swapped ? 1 : 0,
           close && !whole ? close_stride(components) : whole_stride(components));
   prepare(inner, grid.inner, swapped ? 0 : 1, whole_stride(components));

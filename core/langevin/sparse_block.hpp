@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
 #include "langevin/scratch.hpp"
 #include "likelihood/scores.hpp"
@@ -59,6 +60,16 @@ template <bool whole, class T, class Shape>
   return horizontal_sums<T>(dots);
 }
 
+// n indices of 16 bits as ones of 32, a vector at a time: so many can be read and written.
+inline void widen(const uint16_t* from, int n, uint32_t* to) {
+  typedef uint16_t Narrow __attribute__((vector_size(kVectorBytes / 2)));
+  for (int q = 0; q < n; q += kLanes<uint32_t>) {
+    Narrow narrow;
+    std::memcpy(&narrow, from + q, sizeof narrow);
+    store(to + q, __builtin_convertvector(narrow, VecU));
+  }
+}
+
 // Rows of a sparse block, at most one tile, that are worked on: `rows` and `row_gradient` begin at row
 // `first`. `few` entries per row: the sums go entry by entry, in the same order, as one could not guess where
 // rows end.
@@ -84,11 +95,9 @@ inline double sparse_batch(const SparsePanel<T>& panel, int number, uint32_t beg
   const int count = static_cast<int>(end - begin);
   const uint8_t* tile_row = block.tile_row + begin;
   alignas(64) T e[kBatch];
-  alignas(64) uint32_t index[kBatch];
-  if (block.index16)
-    std::copy_n(block.index16 + begin, count, index);
-  else
-    std::copy_n(block.index32 + begin, count, index);
+  alignas(64) uint32_t wide[kBatch];
+  const uint32_t* index = block.index16 ? wide : block.index32 + begin;
+  if (block.index16) widen(block.index16 + begin, count, wide);
   double squares = 0;
   if (pass == Pass::weight && traits(likelihood).unit_weight) {
     std::fill_n(e, count, T(1));  // no need for mu
@@ -149,8 +158,16 @@ inline double sparse_batch(const SparsePanel<T>& panel, int number, uint32_t beg
   return squares;
 }
 
-// The rows [first, last) of the panel; their gradients are zeroed by the caller. Rows of floats of common
-// ranks have kernels of their own; those of doubles share one, so that there is less to compile.
+// Rows of floats of common ranks have kernels of their own; the others share one, so that there is less to
+// compile: doubles, and processors from before 2013.
+template <class T>
+constexpr bool kKernelPerRank = sizeof(T) == sizeof(float);
+#if defined(__SSE2__) && !defined(__AVX2__)
+template <>
+constexpr bool kKernelPerRank<float> = false;
+#endif
+
+// The rows [first, last) of the panel; their gradients are zeroed by the caller.
 template <class T>
 inline double sparse_rows(SparsePanel<T> panel, int last) {
   const uint32_t *start = panel.block.start, stop = start[last];
@@ -161,33 +178,26 @@ inline double sparse_rows(SparsePanel<T> panel, int last) {
     while (start[row + 1] <= q) ++row;
     const uint32_t end = stop - q < kBatch ? stop : q + kBatch;
     auto batch = [&]<int N>() {
-      if constexpr (!Tail<T>::kNever)
+      if constexpr (!Tail<T>::kNever && N != 8)
         if (panel.stride % kLanes<T>) return sparse_batch<T, N, true>(panel, row, q, end);
       return sparse_batch<T, N, false>(panel, row, q, end);
     };
-    if constexpr (sizeof(T) == sizeof(float)) {
-      switch ((panel.stride + kLanes<T> - 1) / kLanes<T>) {
-        case 1:
-          squares += batch.template operator()<1>();
-          break;
-        case 2:
-          squares += batch.template operator()<2>();
-          break;
-        case 3:
-          squares += batch.template operator()<3>();
-          break;
-        case 4:
-          squares += batch.template operator()<4>();
-          break;
-        case 8:
-          squares += batch.template operator()<8>();
-          break;
-        default:
-          squares += batch.template operator()<0>();
-      }
-    } else {
-      squares += batch.template operator()<0>();
-    }
+    auto choose = [&] {
+      if constexpr (kKernelPerRank<T>) switch ((panel.stride + kLanes<T> - 1) / kLanes<T>) {
+          case 1:
+            return batch.template operator()<1>();
+          case 2:
+            return batch.template operator()<2>();
+          case 3:
+            return batch.template operator()<3>();
+          case 4:
+            return batch.template operator()<4>();
+          case 8:
+            if (panel.stride % kLanes<T> == 0) return batch.template operator()<8>();
+        }
+      return batch.template operator()<0>();
+    };
+    squares += choose();
     q = end;
   }
   return squares;

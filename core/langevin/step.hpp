@@ -106,7 +106,7 @@ inline Vec<double> lane_counts(const double* counts, const int32_t* index) {
 
 // Rows [first, first + n) with their gradients and their noise one after the other. Rows that are no whole
 // vectors are taken in runs that are, some of them with rows behind the last of a strip, which stay 0.
-template <class T, Metric metric, bool inverse, bool second_order, int run>
+template <class T, Metric metric, bool second_order, int run>
 inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
                       const NoisePattern& pattern, const float* noise) {
   const T rho = rule.momentum, half = T(0.5) * std::min(rule.step, T(1)) / (1 + rho);
@@ -141,7 +141,7 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
         }
         change = square_change<T>(rule, w, g, z, a, inverse_b);
       } else {
-        if constexpr (inverse) g += rule.inverse / vmax(w, splat<T>(T(1e-20)));
+        if (rule.inverse != 0) g += rule.inverse / vmax(w, splat<T>(T(1e-20)));
         if constexpr (metric == Metric::real_valued) {
           const T* counts = strip.counts + first + r;
           const Vec<T> count = run == 1 ? splat(*counts) : lane_counts(counts, pattern.row + k);
@@ -191,27 +191,22 @@ inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
   } else {
     make_noise([&] { ahead.turn(); });
   }
-  auto move = [&]<Metric metric, bool inverse, bool second_order>() {
+  auto move = [&]<Metric metric, bool second_order>() {
     if constexpr (!Tail<T>::kNever)
       if (rule.stride % kLanes<T>)
-        return move_rows<T, metric, inverse, second_order, kRowRun>(rule, strip, first, n, gradient, pattern,
-                                                                    noise);
-    move_rows<T, metric, inverse, second_order, 1>(rule, strip, first, n, gradient, pattern, noise);
+        return move_rows<T, metric, second_order, kRowRun>(rule, strip, first, n, gradient, pattern, noise);
+    move_rows<T, metric, second_order, 1>(rule, strip, first, n, gradient, pattern, noise);
   };
-  auto go = [&]<Metric metric, bool inverse>() {
-    rule.momentum != 0 ? move.template operator()<metric, inverse, true>()
-                       : move.template operator()<metric, inverse, false>();
+  auto go = [&]<Metric metric>() {
+    rule.momentum != 0 ? move.template operator()<metric, true>() : move.template operator()<metric, false>();
   };
-  const bool inverse = rule.inverse != 0;
   switch (rule.metric) {
     case Metric::non_negative:
-      return go.template operator()<Metric::non_negative, false>();
+      return go.template operator()<Metric::non_negative>();
     case Metric::real_valued:
-      return inverse ? go.template operator()<Metric::real_valued, true>()
-                     : go.template operator()<Metric::real_valued, false>();
+      return go.template operator()<Metric::real_valued>();
     case Metric::identity:
-      return inverse ? go.template operator()<Metric::identity, true>()
-                     : go.template operator()<Metric::identity, false>();
+      return go.template operator()<Metric::identity>();
   }
 }
 

@@ -80,7 +80,7 @@ inline void stream(T* p, Vec<T> v) {  // aligned to the vector
 template <class T>
 class Tail {
  public:
-  static constexpr bool kNever = kLanes<T> <= 4 || sizeof(T) > 4;  // rows of doubles are whole vectors
+  static constexpr bool kNever = kLanes<T> <= 4;
 #if defined(__AVX512F__)
   explicit Tail(int lanes) : mask_(static_cast<__mmask16>((1u << lanes) - 1)) {}
   Vec<T> load(const T* p) const {

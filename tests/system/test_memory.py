@@ -97,7 +97,11 @@ def many_draws() -> Callable[[], object]:
     """A worker that runs out of memory in the midst of an iteration; the chain can be used afterwards."""
     grid_of = np.arange(64), np.array([0, 32, 64])
     grid = _core.Grid32(np.ones((64, 64)), False, 0.0, 0, 64, *grid_of, *grid_of)
-    chain, pool, one = _core.Chain32(grid, 4, False, 0, 1.0, 1e-30, False, False), _core.Pool(3), np.ones(6)
+    chain, pool, one = (
+        _core.Chain32(grid, 4, False, "poisson", 1e-30, False, False),
+        _core.Pool(3),
+        np.ones(6),
+    )
     draws = np.full((6, len(grid.chunk_entries(False)[0])), 8, np.int32)
     too_many = draws.copy()
     too_many[3, -1] = 2**31 - 1
