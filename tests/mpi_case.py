@@ -55,6 +55,8 @@ CASES = {  # data, model, settings of the sampler
     "ratings": lambda: (ratings(150, 100), FactorModel(4, "gaussian", bias=True), {}),
     "wide": lambda: (ratings(100, 170), FactorModel(4, "gaussian"), {"momentum": 0.0, "dtype": "float64"}),
     "zeros": lambda: (coo(counts(70, 120, 0.2), "zero"), FactorModel(3, "poisson"), {}),
+    "negative-binomial": lambda: (counts(90, 60), FactorModel(3, "negative-binomial"), {}),
+    "bernoulli": lambda: (np.minimum(counts(80, 70), 1.0), FactorModel(3, "bernoulli", bias=True), {}),
     "zero-gaussian": lambda: (coo(counts(120, 70, 0.2), "zero"), FactorModel(3, psgld.Gaussian()), {}),
     "identity": lambda: (
         counts(60, 50),
@@ -288,6 +290,7 @@ SHARDED = {  # data, model; the columns of "wide" are the outer side, so that en
     "wide": lambda: (ratings(100, 170), FactorModel(4, "gaussian")),
     "zeros": lambda: (coo(counts(70, 120, 0.2), "zero"), FactorModel(3, "poisson")),
     "gamma": lambda: (coo(counts(90, 60, 0.5)), FactorModel(3, "gamma")),
+    "negative-binomial": lambda: (coo(counts(90, 60, 0.5)), FactorModel(3, "negative-binomial")),
 }
 
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace psgld {
 
@@ -57,6 +58,7 @@ class Stream {
   }
 
   double gamma(double shape) {  // Marsaglia & Tsang (2000), scale 1
+    if (!(shape > 0.0)) return std::numeric_limits<double>::quiet_NaN();
     if (shape < 1.0) {
       const double boost = std::pow(uniform(), 1.0 / shape);
       return gamma(shape + 1.0) * boost;
@@ -72,6 +74,7 @@ class Stream {
   }
 
   double poisson(double mean) {
+    if (!(mean >= 0.0)) return std::numeric_limits<double>::quiet_NaN();
     if (mean < 10.0) {  // inversion: take e^-mean mean^n / n! off a uniform until nothing is left
       double left = uniform(), p = std::exp(-mean), n = 0.0;
       while (left > p && n < 200.0) {  // the sum of all p may miss 1 by its last digit

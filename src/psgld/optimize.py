@@ -163,6 +163,8 @@ def _estimate(chain: Any, climb: Any, interrupted: bool) -> Estimate:
     phi = hyper.phi
     if setup.model.likelihood.conjugate:
         phi = chain.factors.fresh_squared_residuals() / setup.data.size
+    likelihood = setup.model.likelihood
+    theta = likelihood.joined(phi, hyper.theta.tolist())
     return Estimate(
         W=W,
         H=H.T,
@@ -179,4 +181,5 @@ def _estimate(chain: Any, climb: Any, interrupted: bool) -> Estimate:
         interrupted=interrupted,
         row_labels=setup.data.row_labels,
         col_labels=setup.data.col_labels,
+        parameters=dict(zip(likelihood.parameters, theta, strict=True)),
     )

@@ -46,6 +46,8 @@ LIKELIHOODS = {
     "gamma": partial(FactorModel, 2, "gamma", psgld.GammaPrior(1.8)),
     "compound": partial(FactorModel, 2, psgld.CompoundPoisson(0.5, 1.0)),
     "power": partial(FactorModel, 2, psgld.Tweedie(0.3, 0.8)),
+    "negative-binomial": partial(FactorModel, 2, "negative-binomial"),
+    "bernoulli": partial(FactorModel, 2, "bernoulli", bias=True),
 }
 FORMS = ("dense", "gaps", "sparse", "zeros")
 
@@ -55,8 +57,11 @@ def values(likelihood, form):
     rows, cols = (26, 19) if form in ("dense", "zeros") else (17, 29)
     if likelihood in ("gaussian", "wishart"):
         V = np.random.default_rng(5).normal(1.0, 1.0, (rows, cols))
+    elif likelihood == "bernoulli":
+        V = (counts(rows, cols, seed=4) > 1).astype(float)
     else:
-        V = counts(rows, cols, seed=4) + (0.0 if likelihood.startswith("poisson") else 0.5)
+        whole = likelihood.startswith("poisson") or likelihood == "negative-binomial"
+        V = counts(rows, cols, seed=4) + (0.0 if whole else 0.5)
     seen = np.random.default_rng(6).random(V.shape) < 0.5
     if form == "dense":
         return V
@@ -65,8 +70,14 @@ def values(likelihood, form):
     return coo(np.where(seen, V, 0.0), "zero" if form == "zeros" else "unobserved")
 
 
+def test_every_family_is_here():
+    assert set(psgld.models.LIKELIHOODS) - {"inverse-gaussian"} <= {
+        model().likelihood.name for model in LIKELIHOODS.values()
+    }
+
+
 def is_possible(sampler, metric, likelihood, form):
-    real = likelihood in ("gaussian", "wishart")
+    real = likelihood in ("gaussian", "wishart", "bernoulli")
     if (metric == "non-negative" and real) or (metric == "real-valued" and not real):
         return False
     if form == "zeros":

@@ -173,7 +173,7 @@ def test_intervals_of_new_observations_cover(name):
     low, high = post.predict(rows, cols).interval(0.9)
     covered = np.mean((low <= new) & (new <= high))
     # Counts are discrete: intervals cover more; of yes and no often both.
-    assert 0.87 < covered < {"poisson": 0.97, "negative-binomial": 0.97, "bernoulli": 1.0}.get(name, 0.94)
+    assert 0.87 < covered <= {"poisson": 0.97, "negative-binomial": 0.97, "bernoulli": 1.0}.get(name, 0.94)
 
 
 @pytest.mark.slow

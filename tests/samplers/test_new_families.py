@@ -176,8 +176,11 @@ def test_bernoulli_from_data_to_predictions():
     assert V[at].mean() == pytest.approx(mean[at].mean(), abs=4 * 0.5 / np.sqrt(at.sum()))
     log_loss = -np.mean(p.log_density(V.ravel()).reshape(E.shape)[hidden])
     assert log_loss < -np.mean(np.where(V, np.log(V.mean()), np.log(1 - V.mean()))[hidden]) - 0.03
-    best = post.recommend(n=3, exclude_seen=False)
-    np.testing.assert_allclose(best.mean[:, 0], mean.max(axis=1), atol=0.02)
+    sd = p.sd.reshape(E.shape)
+    for policy, score in (("mean", mean), (psgld.UCB(1.0), mean + sd), (psgld.UCB(-2.0), mean - 2 * sd)):
+        best = post.recommend(n=3, policy=policy, exclude_seen=False)
+        np.testing.assert_array_equal(best.cols, np.argsort(-score, axis=1, kind="stable")[:, :3])
+        np.testing.assert_allclose(best.score, -np.sort(-score, axis=1)[:, :3], rtol=1e-6)
     above = post.recommend([0], n=2, policy=psgld.Probability(0.5), exclude_seen=False)
     np.testing.assert_allclose(above.score[0, 0], post.predict(0).mean_exceeds(0.5).max())
     track = post.recommend([1], n=1, policy="thompson", exclude_seen=False)

@@ -229,7 +229,7 @@ def draw(
         1/φ | residuals ~ Gamma(1 + size/2, 1e-6 φ_start + rss/2)
 
     The hyperpriors take their scale from `start`, so that the units of the data do not matter.
-    Other parameters are drawn by `ParameterMove`; without `rss` and `size` it stays as it is.
+    Other parameters are drawn by `ParameterMove`; without `rss` and `size` φ stays as it is.
     """
     moves = _moving_rates(model, [s.count for s in stats])
     rates = [

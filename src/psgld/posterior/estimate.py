@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -29,6 +29,7 @@ class Estimate:
     passes : number of passes over the data at each check.
     converged : whether it stopped because the objective no longer improved.
     interrupted : whether Ctrl-C stopped it.
+    parameters : the parameters of the likelihood by name, φ among them.
     row_labels, col_labels : the labels of the data, or None.
     """
 
@@ -47,6 +48,7 @@ class Estimate:
     interrupted: bool
     row_labels: LabelArray | None = None
     col_labels: LabelArray | None = None
+    parameters: dict[str, float] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -156,8 +156,7 @@ class Posterior(Result):
             Labels of rows (or indices, if the data has no labels); all by default.
         policy
             `Mean()`, `UCB(width)`, `Thompson()`, `Probability(threshold)`, or the names "mean", "ucb",
-            "thompson". All of them look at μ, not at the noise around it. Where μ is not η itself (`Bernoulli`),
-            columns are chosen by η, and shown with μ.
+            "thompson". All of them look at μ, not at the noise around it.
         exclude_seen
             Whether to exclude the entries of the data; or other entries to exclude, in any form that `sample` takes.
         filter

@@ -220,8 +220,9 @@ class Prediction:
                 out,
             )
             return out
+        method: Any = "inverted_cdf" if self._likelihood.lattice else "linear"
         for at, _, _ in self._chunks():
-            out[:, at] = np.quantile(self._new_values(at), p, axis=0)
+            out[:, at] = np.quantile(self._new_values(at), p, axis=0, method=method)
         return out
 
     def _values(self, at: slice, kind: str) -> Floats:

@@ -6,7 +6,7 @@ The core scores all columns for a block of rows at a time: one matrix product pe
 stored. If the processor multiplies integers faster than floats, `mean` and `ucb` first screen all columns with factors
 quantised to int16 and a bound on the error. Only the columns that can be among the best are scored in floats: the
 result is the same. The chosen columns are then rescored in double precision. If μ is
-not η itself but grows with it (`Bernoulli`), columns are chosen by η and scored by μ.
+not η itself (`Bernoulli`), `mean` and `ucb` add up μ draw by draw.
 """
 
 from __future__ import annotations
@@ -65,13 +65,28 @@ class Context:
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return the mean of η at all columns, and by `kind` its sd or the share of draws above the threshold.
 
-        Of kind BOUND: the mean plus `threshold` times the sd, and nothing else.
+        Of kind BOUND: the mean plus `threshold` times the sd, and nothing else. Without `kind` ABOVE, of μ.
         """
+        if kind != ABOVE and not self.likelihood.identity:
+            return self._scores_of_response(rows, threshold if kind == BOUND else 0.0), None
         dtype = np.float64 if isinstance(self.core, _core.Draws64) else np.float32
         mean = np.empty((len(rows), self.columns), dtype)
         second = np.empty_like(mean) if kind in (SD, ABOVE) else None
         self.core.scores(new_pool(self._work(len(rows))), rows, kind, threshold, mean, second)
         return mean, second
+
+    def _scores_of_response(self, rows: NDArray[np.int64], width: float) -> Floats:
+        """Return E[μ] + width sd(μ) at all columns, where μ is not η: their means are not in the same order."""
+        total, squares = np.zeros((2, len(rows), self.columns))
+        for at in np.ndindex(self.draws.phi.shape):
+            mu = self.likelihood.response(self.draws.eta(at, rows, np.float64))
+            total += mu
+            squares += mu**2
+        n = self.draws.phi.size
+        mean = total / n
+        return np.asarray(
+            mean + width * np.sqrt(np.maximum(squares / n - mean**2, 0.0) * (n / max(n - 1, 1)))
+        )
 
     def choose_by_bound(
         self, rows: NDArray[np.int64], width: float, among: Among, out: NDArray[np.int64]
@@ -124,6 +139,8 @@ class Mean(Policy):
 
     def choose(self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]) -> None:
         """Write down the columns with the highest E[μ]."""
+        if not context.likelihood.identity:
+            return super().choose(context, rows, among, out)
         context.choose_by_bound(rows, 0.0, among, out)
 
 
@@ -148,6 +165,8 @@ class UCB(Policy):
 
     def choose(self, context: Context, rows: NDArray[np.int64], among: Among, out: NDArray[np.int64]) -> None:
         """Write down the columns with the highest E[μ] + width sd(μ)."""
+        if not context.likelihood.identity:
+            return super().choose(context, rows, among, out)
         context.choose_by_bound(rows, self.width, among, out)
 
 
@@ -165,10 +184,7 @@ class Thompson(Policy):
         for s in np.unique(chosen).tolist():
             c, k = divmod(s, d.phi.shape[1])
             at = np.flatnonzero(chosen == s)
-            mu = d.W[c, k][rows[at]].astype(out.dtype) @ d.H[c, k].T.astype(out.dtype) + d.offset[c, k]
-            if d.row_bias is not None and d.col_bias is not None:
-                mu += d.row_bias[c, k][rows[at]][:, None] + d.col_bias[c, k]
-            out[at] = mu
+            out[at] = d.eta((c, k), rows[at], out.dtype)
         return out, None
 
     def score(self, context: Context, p: Prediction) -> Floats:

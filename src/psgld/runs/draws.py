@@ -86,7 +86,6 @@ class Draws:
     ----------
     modes : the draws of each mode, rows and columns.
     offset, phi : global offset and dispersion, 1 where the likelihood has none.
-    theta : the parameters of the likelihood but φ, dims (chain, draw, parameter); None where there are none.
     W, H : the factors.
     row_bias, col_bias : the biases, or None.
     row_rate, col_rate : rates or precisions of the components.
@@ -154,6 +153,15 @@ class Draws:
         """Return the draws of each parameter of the likelihood, (chain, draw), by its name."""
         others = () if self.theta is None else np.moveaxis(self.theta, -1, 0)
         return dict(zip(likelihood.parameters, likelihood.joined(self.phi, others), strict=True))
+
+    def eta(self, at: tuple[int, int], rows: NDArray[np.int64], dtype: Any) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj + biases of some rows at all columns in the draw (chain, draw), (rows, J)."""
+        W, H = (mode.factor[at] for mode in self.modes)
+        eta = W[rows].astype(dtype) @ H.T.astype(dtype) + self.offset[at]
+        row, col = (mode.bias for mode in self.modes)
+        if row is not None and col is not None:
+            eta += row[at][rows][:, None] + col[at]
+        return np.asarray(eta)
 
     def room(self, number: int, draws: slice) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return where draws of the factors of a chain go, if nothing else is made of them."""

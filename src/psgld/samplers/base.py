@@ -19,8 +19,16 @@ from ..data.source import Source
 from ..dynamics.probes import Probes
 from ..engines import Engine, H, ReadableFactors, W
 from ..errors import ModelError, SamplingError
-from ..models import FactorModel, FactorStats, Hyper, Likelihood, Moments, ParameterMove, RowNormal
-from ..models import hyperparameters as hyperparameters
+from ..models import (
+    FactorModel,
+    FactorStats,
+    Hyper,
+    Likelihood,
+    Moments,
+    ParameterMove,
+    RowNormal,
+    hyperparameters,
+)
 
 _CLOSED, _SERIES = 10_000, 3_000
 """Entries from which the parameters of the likelihood are drawn: where its density has a closed form, and where not."""

@@ -4,7 +4,7 @@
     w_ik | s, H ~ Gamma(a + Σ_j s_ijk, λ + Σ_j h_kj),   h_kj likewise, sums over the observed entries
 
 A sweep draws s, the longer of W and H, the other one, and the rates that are learnt. Of s only the two sums are kept.
-The sweep itself runs in the core (`gibbs.cpp`, `gibbs_kernel.cpp`).
+The sweep itself runs in the core (`gibbs.cpp`, `gibbs/kernels.cpp`).
 """
 
 from __future__ import annotations

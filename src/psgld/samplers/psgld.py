@@ -7,7 +7,7 @@ are non-negative. With momentum ρ the step is of second order:
 
     m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ N(0, 1),   W_b ← W_b + m
 
-`reference.py` is the same in NumPy; the core runs it.
+`engines/reference/update.py` is the same in NumPy; the core runs it.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ import numpy as np
 from ..checks import is_integer, is_number
 from ..data.labels import Csr
 from ..data.observations import Observations
-from ..data.partition import Assigned, InOrder, Partition, Shuffled
+from ..data.partition import PARTITIONS, Assigned, Partition
 from ..data.source import Source
 from ..dynamics.metrics import METRICS, Metric, NonNegative, Problem, RealValued
-from ..dynamics.schedule import Cyclic, Hopping, Proportional, Reshuffled, Schedule
+from ..dynamics.schedule import SCHEDULES, Hopping, Schedule
 from ..dynamics.step_size import Decay, StepSize, as_step_size
 from ..dynamics.subsample import Subsample
 from ..engines import Engine
@@ -24,9 +24,10 @@ from .base import check_dtype, scale_of
 from .langevin import LangevinSetup
 
 _CHOICES: dict[str, tuple[type, ...]] = {
-    "schedule": (Cyclic, Reshuffled, Proportional),
-    "partition": (Shuffled, InOrder, Assigned),
+    "schedule": tuple(schedule for schedule in SCHEDULES.values() if schedule is not Hopping),
+    "partition": tuple(PARTITIONS.values()),
 }
+"""Hopping is for DSGLD, which sets it."""
 
 
 class Common(Protocol):

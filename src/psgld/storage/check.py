@@ -45,6 +45,8 @@ def _check_draws(p: Result) -> None:
     for name, shape in shapes.items():
         _expect(name, arrays.get(name), shape, "f")
         _check_numbers(name, arrays[name], p)
+    if d.theta is not None and not p.model.likelihood.allowed(d.theta):
+        raise ValueError(f"theta holds parameters that {p.model.likelihood.name} cannot have")
     if none := [name for name in arrays if name not in shapes]:
         raise ValueError(f"{none[0]} of a model that has none")
 

@@ -256,8 +256,8 @@ class Shards(Source):
         return self.load().values
 
     def value_parts(self) -> Iterator[FloatArray]:
-        """Give out the stored values strip by strip, once they are checked."""
-        for b in range(self.blocks):
+        """Give out the stored values strip by strip, once they are checked; on ranks, those of the own strips."""
+        for b in range(self.blocks) if self.share is None else self.share.own:
             yield self.strip(b).values
 
     def _stored_counts(self, axis: int) -> IntArray:

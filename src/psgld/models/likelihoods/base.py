@@ -193,12 +193,12 @@ class Likelihood(ABC):
 
     def score(self, v: ArrayLike, eta: ArrayLike, *theta: Any, **named: Any) -> Array:
         """Return ∂ log p(v | η, θ) / ∂η."""
-        phi, others = self.split(theta)
+        phi, others = self.split(self._given(theta, named))
         return real((self.positive(v, eta, *others) - self.weight(v, eta, *others)) / phi)
 
     def logpdf(self, v: ArrayLike, eta: ArrayLike, *theta: Any, **named: Any) -> Array:
         """Return log p(v | η, θ): a log density, or a log probability. It is -inf where v cannot occur."""
-        v = real(v)
+        v, theta = real(v), self._given(theta, named)
         never = np.isinf(v) | ~self.can_occur(v)
         if never.any():  # at 1 instead, so that nothing overflows on the way
             logs = self.logpdf(np.where(never, 1.0, v), eta, *theta)
@@ -244,6 +244,18 @@ class Likelihood(ABC):
     def learnt(self) -> tuple[str, ...]:
         """The names of the parameters that are learnt."""
         return tuple(name for name in self.parameters if getattr(self, name) is None)
+
+    def _given(self, theta: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the parameters of a call, by position or by name."""
+        if unknown := [name for name in named if name not in self.parameters[len(theta) :]]:
+            raise TypeError(
+                f"{type(self).__name__} has no parameter {unknown[0]!r}; it has {self.parameters}"
+            )
+        return theta + tuple(named[name] for name in self.parameters[len(theta) :] if name in named)
+
+    def allowed(self, others: NDArray[Any]) -> bool:
+        """Return whether parameters but φ, (…, parameter), can be: all of them positive and finite."""
+        return bool(np.all((others > 0.0) & (others < np.inf)))
 
     def split(self, theta: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """Return φ, which is 1 where there is none, and the other parameters."""

@@ -9,10 +9,13 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from psgld.errors import ModelError
 from psgld.models.common import Array, optional_positive, real
 from psgld.models.likelihoods.base import Likelihood, Theta
 
 _ENDS = 1e-2, 1e4
+_MOST_ALIKE = 1e30
+"""The largest r: beyond it, float32 could not tell it from infinity; at 1e9 it is Poisson already."""
 """Between which r starts."""
 
 
@@ -45,6 +48,10 @@ class NegativeBinomial(Likelihood):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "r", optional_positive("NegativeBinomial", "r", self.r))
+        if self.r is not None and self.r > _MOST_ALIKE:
+            raise ModelError(
+                f"NegativeBinomial: r must be at most {_MOST_ALIKE:g}, got {self.r:g}; use Poisson()"
+            )
 
     @property
     def support(self) -> str:

@@ -26,7 +26,7 @@ from .guard import MOST_DIVERGENCES, Guard
 from .shared import Shared
 from .start import start_factors
 from .stretches import Stretches
-from .upkeep import Upkeeps, is_far
+from .upkeep import Upkeeps, is_far, theta_is_far
 
 _NUMBERS = {
     "iteration": "iteration",
@@ -252,7 +252,7 @@ class LangevinChain(Chain):
             self._save()
         if self.setup.temperature > 0:
             self._draw_hyper(cycle)
-        if self.setup.metric.due(self._upkeeps.done):
+        if self.setup.metric.due(self._upkeeps.done) or theta_is_far(self.hyper, self._metric_hyper):
             self._refresh_metric()
         elif is_far(self.hyper, self._metric_hyper):
             self.setup.metric.rescale(self.factors, self.hyper)

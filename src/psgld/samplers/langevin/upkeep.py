@@ -86,6 +86,11 @@ class Upkeeps:
         return cycles
 
 
+def theta_is_far(a: Hyper, b: Hyper) -> bool:
+    """Return whether a parameter of the likelihood but φ differs by more than a tenth: the weights changed."""
+    return a is not b and bool(np.any(np.abs(a.theta - b.theta) > 0.1 * np.abs(b.theta)))
+
+
 def is_far(a: Hyper, b: Hyper) -> bool:
     """Return whether φ or a rate differs by more than a tenth: the metric would no longer fit."""
     if a is b:
