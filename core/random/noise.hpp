@@ -52,8 +52,9 @@ struct Nothing {
 // Noise of kNoiseRows rows with original indices `ids`, row r at out + 4 * quartets * r. `meanwhile` is
 // called twice a quartet.
 template <class Meanwhile = Nothing>
-inline void noise_rows(const NoisePattern& pattern, const uint32_t* ids, uint32_t factor, uint64_t t,
-                       const ArsKeys& keys, float* out, Meanwhile&& meanwhile = {}) {
+[[gnu::noinline]] inline void noise_rows(const NoisePattern& pattern, const uint32_t* ids, uint32_t factor,
+                                         uint64_t t, const ArsKeys& keys, float* out,
+                                         Meanwhile&& meanwhile = {}) {
   constexpr int L = kLanes<uint32_t>;
   const VecU rows = load_unaligned(ids);
   VecU rest = keys.round[0];

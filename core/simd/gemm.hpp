@@ -79,7 +79,7 @@ template <bool transposed, class T>
 
 // out[k * leading + j] = x[j * stride + k], k < n, for whole vectors of both; x may lie anywhere.
 template <class T>
-inline void transpose(const T* x, int rows, int stride, int n, T* out, int leading) {
+[[gnu::noinline]] inline void transpose(const T* x, int rows, int stride, int n, T* out, int leading) {
   constexpr int L = kLanes<T>;
   constexpr auto lanes = std::make_integer_sequence<int, L>{};
   auto interleave = [&]<int... I>(Vec<T> a, Vec<T> b, bool high, std::integer_sequence<int, I...>) {
