@@ -15,7 +15,7 @@ from .errors import SamplingError, warn
 from .models import FactorModel
 from .posterior.posterior import Posterior
 from .posterior.warm_start import start_at, updates_by
-from .runs.agreement import alike, for_ranks, together
+from .runs.agreement import abort_on_error, checked_keys, for_ranks
 from .runs.chains import Work, run_all
 from .runs.draws import Draws
 from .runs.inputs import (
@@ -38,7 +38,7 @@ from .storage.resume import check_options, is_there, keys_in, open_saver, owners
 
 
 @updates_by
-@together
+@abort_on_error
 def sample(
     V: Any,
     model: FactorModel | None = None,
@@ -147,7 +147,7 @@ def sample(
         if store is not None and seed is None and resume and is_there(store):
             keys = keys_in(store)
         if engine.distributed:
-            keys = alike(engine, setup, plan, keys, pairs, seed is None)
+            keys = checked_keys(engine, setup, plan, keys, pairs, seed is None)
         probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
         precision = None if store_dtype == sampler.dtype else store_dtype
         begin = None if start is None else start_at(start, data, model)

@@ -102,7 +102,7 @@ def test_what_a_record_cannot_hold_is_said(sampler, words):
     ],
 )
 def test_nonsense_is_refused(record):
-    with pytest.raises(psgld.SamplingError, match="cannot be made again from its record"):
+    with pytest.raises(psgld.SamplingError, match="cannot be recreated from its record"):
         sampler_from_dict(record)
 
 
