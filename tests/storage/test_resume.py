@@ -257,7 +257,7 @@ def test_a_store_of_before_is_resumed(tmp_path):
     assert_same(draw(dense_counts, store=store, resume=True), whole)
     assert_same(psgld.load(store), whole)
     with pytest.raises(
-        psgld.SamplingError, match="older psgld wrote its settings as text; give sampler=… once"
+        psgld.SamplingError, match="older psgld wrote its settings as text; pass sampler=… again"
     ):
         psgld.load(store).update(V)
 

@@ -247,7 +247,7 @@ def test_without_zarr(tmp_path, monkeypatch):
 def test_too_large_for_memory(tmp_path, monkeypatch):
     draw(store=tmp_path / "run.zarr")
     monkeypatch.setattr("psgld.storage.result_io.available_memory", lambda: 1000)
-    with pytest.raises(psgld.DataError, match=r"B are free; read parts of it by xarray\.open_zarr"):
+    with pytest.raises(psgld.DataError, match=r"B are free; read parts of it with xarray\.open_zarr"):
         psgld.load(tmp_path / "run.zarr")
 
 

@@ -67,7 +67,7 @@ def _found(folder: BlockFolder, name: str, grid: MakeGrid) -> Any:
         return None
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
-        warn(f"the blocks in {folder.path / name} cannot be used ({reason}); they are written again")
+        warn(f"the blocks in {folder.path / name} cannot be used ({reason}) and are written again")
         return None
 
 

@@ -124,7 +124,7 @@ class MpiCommunicator(Communicator):
         return done
 
     def broadcast(self, arrays: Sequence[tuple[NDArray[Any], int]]) -> None:
-        """Have on all ranks what one of them has, for each (array, rank)."""
+        """Copy each array from its rank to all ranks, for each (array, rank)."""
         self.wait([self._comm.Ibcast(array, source) for array, source in arrays])
 
     def allreduce(self, array: NDArray[Any]) -> None:

@@ -196,7 +196,7 @@ class ReferenceFactors(Factors):
         self._saved, self._saved_squares = [x.copy() for x in self._x], self._squares.copy()
 
     def restore(self) -> None:
-        """Return to what `save` remembered, at rest."""
+        """Return to the factors and residuals of the last `save`, with zero momentum."""
         self._x, self._squares = [x.copy() for x in self._saved], self._saved_squares.copy()
         self._momenta = self._zeros()
 
