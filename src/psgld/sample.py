@@ -139,7 +139,7 @@ def sample(
         plan = Plan(
             int(usual_tune if tune is None else tune), int(draws), int(usual_thin if thin is None else thin)
         )
-        room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
+        kept = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
         pairs = None if track is None else tracked_pairs(data, track)
 
         setup = sampler.prepare(data, model, engine, plan.tune)
@@ -151,7 +151,7 @@ def sample(
         probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
         precision = None if store_dtype == sampler.dtype else store_dtype
         begin = None if start is None else start_at(start, data, model)
-        work = Work(setup, plan, room, pairs, probes, begin, precision=precision)
+        work = Work(setup, plan, kept, pairs, probes, begin, precision=precision)
         if store is None:
             return _posterior(work, keys, engine, progress)
         saver = open_saver(store, work, keys, resume, checkpoint_every, engine)
@@ -166,8 +166,8 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
     finally:
         if work.saver is not None:
             work.saver.finish(recorders)
-    room = work.room if engine.rank == 0 else work.room.without_factors()
-    result = assemble(work.setup, work.plan, room, recorders, work.pairs, keys, interrupted)
+    kept = work.draws if engine.rank == 0 else work.draws.without_factors()
+    result = assemble(work.setup, work.plan, kept, recorders, work.pairs, keys, interrupted)
     posterior = Posterior(**vars(result))
     if engine.rank > 0:
         posterior.settings["mpi_rank"] = engine.rank

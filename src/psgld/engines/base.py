@@ -188,16 +188,16 @@ class Factors(ABC):
         stretch: Stretch,
         marks: NDArray[np.int64],
         entries: Entries,
-        room: tuple[NDArray[Any], NDArray[Any]],
+        buffers: tuple[NDArray[Any], NDArray[Any]],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Run iterations, and read the factors after the numbers of iterations in `marks`.
 
         Return, for each mark, Σx and Σx² of `sums`, (marks, 2, 2, K), and `log_kernel` at the given entries. If the
-        arrays of `room`, (marks, rows, width), are not empty, the factors are copied to them.
+        arrays of `buffers`, (marks, rows, width), are not empty, the factors are copied to them.
         """
         raise NotImplementedError
 
-    def reserve(self, room: NDArray[Any]) -> None:  # noqa: B027
+    def reserve(self, buffers: NDArray[Any]) -> None:  # noqa: B027
         """Have the operating system allocate the pages of an array of draws, (draws, rows, width), ahead of use."""
 
     @abstractmethod

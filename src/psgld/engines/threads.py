@@ -94,14 +94,14 @@ class ThreadedFactors(CoreFactors):
         stretch: Stretch,
         marks: NDArray[np.int64],
         entries: Entries,
-        room: tuple[NDArray[Any], NDArray[Any]],
+        buffers: tuple[NDArray[Any], NDArray[Any]],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Run iterations, and read the factors at `marks`, all in one call of the core."""
-        return self.core.advance_marking(self._pool, *_numbers(stretch), marks, *entries, *room)
+        return self.core.advance_marking(self._pool, *_numbers(stretch), marks, *entries, *buffers)
 
-    def reserve(self, room: NDArray[Any]) -> None:
+    def reserve(self, buffers: NDArray[Any]) -> None:
         """Have the operating system allocate the pages of an array of draws ahead of use, on all threads."""
-        _core.make_pages(self._pool, room)
+        _core.make_pages(self._pool, buffers)
 
     def accumulate(self, kind: SumName, part: int = -1) -> None:
         """Sum scores or weights over a part (or over all of V) for every row of both factors."""

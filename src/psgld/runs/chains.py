@@ -58,7 +58,7 @@ class Work:
 
     setup: Any
     plan: Plan
-    room: Draws
+    draws: Draws
     pairs: Any
     probes: Probes
     begin: Start | None = None
@@ -117,7 +117,7 @@ def _start(work: Work, number: int, key: int, engine: Engine) -> Recorder:
     if work.begin is not None:
         work.begin.begin(chain, number)
     ownership = None if work.saver is None else work.saver.ownership
-    recorder = Recorder(chain, number, work.room, work.pairs, work.precision, ownership)
+    recorder = Recorder(chain, number, work.draws, work.pairs, work.precision, ownership)
     if work.saver is not None:
         work.saver.restore(recorder, work.plan)
     return recorder

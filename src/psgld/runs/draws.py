@@ -154,7 +154,7 @@ class Draws:
         others = () if self.theta is None else np.moveaxis(self.theta, -1, 0)
         return dict(zip(likelihood.parameters, likelihood.joined(self.phi, others), strict=True))
 
-    def room(self, number: int, draws: slice) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    def buffers(self, number: int, draws: slice) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return the arrays for draws of W and H of a chain; None if they cannot be copied directly (biases)."""
         W, H = (mode.factor[number, draws] for mode in self.modes)
         return None if self.modes[0].bias is not None and len(W) else (W, H)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, final
 
-from ..samplers import Marks, Room
+from ..samplers import DrawBuffers, Marks
 from .recorder import Recorder
 
 
@@ -48,12 +48,12 @@ class LockstepChains:
 
     passes = False
 
-    def run(self, marks: range, room: Room | None = None) -> Iterator[Marks]:
+    def run(self, marks: range, buffers: DrawBuffers | None = None) -> Iterator[Marks]:
         """Run all chains to the first of these iterations, and pause there."""
         self.advance(marks[0] - self.iteration)
         yield Marks([self.iteration], [float("nan")], [float("nan")], 0, True)
 
-    def room(self, n: int, keep: bool) -> Room | None:
+    def buffers(self, n: int, keep: bool) -> DrawBuffers | None:
         """Return None: the chains pause at each mark."""
         return None
 
@@ -62,4 +62,4 @@ class LockstepChains:
         recorded = self.recorded
         for recorder in self._recorders:
             if recorder.recorded == recorded:
-                recorder.record(recorder.chain.rest(), keep)
+                recorder.record(recorder.chain.pause(), keep)

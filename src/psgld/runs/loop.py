@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, final
 
-from ..samplers import Marks, Room
+from ..samplers import DrawBuffers, Marks
 
 _SLICE = 0.2
 """Seconds of compiled work between two yields, at which Ctrl-C, progress and checkpoints are handled."""
@@ -54,7 +54,7 @@ class Sink(Protocol):
     def recorded(self) -> int:
         """The number of marks recorded so far."""
 
-    def room(self, n: int, keep: bool) -> Room | None:
+    def buffers(self, n: int, keep: bool) -> DrawBuffers | None:
         """Return arrays for the next n draws of W and H (maybe empty); None if the chain must pause at each mark."""
 
     def record(self, marks: Marks, keep: bool) -> None:
@@ -81,8 +81,8 @@ def run(chain: Any, plan: Plan, recorder: Sink, agree: Callable[[float], float] 
             reach = start + max(1, int(pace))
             near = marks[: max(0, (reach - marks[0]) // marks.step + 1)]
             if near:
-                room = recorder.room(len(near), keep) if len(near) > 1 and chain.passes else None
-                for passed in chain.run(near, room):
+                buffers = recorder.buffers(len(near), keep) if len(near) > 1 and chain.passes else None
+                for passed in chain.run(near, buffers):
                     recorder.record(passed, keep)
                     marks = marks[len(passed.lp) :]
             else:

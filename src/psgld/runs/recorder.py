@@ -7,7 +7,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..samplers import Marks, Room
+from ..samplers import DrawBuffers, Marks
 from .draws import Draws
 from .moments import RunningMoments
 from .traces import Trace
@@ -81,9 +81,9 @@ class Recorder:
             self.moments.set_state({n: state[f"moments/{n}"] for n in self.moments.state()}, self.kept)
 
     def record(self, marks: Marks, keep: bool) -> None:
-        """Record marks that a chain has passed, whose draws are in the room; or the mark at which it pauses."""
+        """Record marks that a chain has passed, whose draws are in the buffers; or the mark at which it pauses."""
         n = len(marks.lp)
-        if keep and marks.resting:
+        if keep and marks.paused:
             self._keep()
             if self.moments is not None:
                 self.moments.record()
@@ -93,15 +93,15 @@ class Recorder:
         diverged, self._divergences = marks.divergences > self._divergences, marks.divergences
         (self.trace if keep else self.warmup).record(marks.iterations, marks.lp, marks.steps, diverged)
 
-    def room(self, n: int, keep: bool) -> Room | None:
+    def buffers(self, n: int, keep: bool) -> DrawBuffers | None:
         """Return arrays for the next n draws of W and H (maybe empty); None if the chain must pause at each mark."""
         if keep and any(x is not None for x in (self.moments, self.ownership, self.precision)):
             return None
         first, last = self.kept, self.kept + (n if keep else 0)
-        room = self.draws.room(self.number, slice(first, last))
-        if room is not None and last > self._ready:
+        buffers = self.draws.buffers(self.number, slice(first, last))
+        if buffers is not None and last > self._ready:
             self._make_ready(first, last)
-        return room
+        return buffers
 
     def _make_ready(self, first: int, last: int) -> None:
         """Allocate memory for draws up to `last` and some more: page by page, it would take three times as long."""

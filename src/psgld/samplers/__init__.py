@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import SamplingError
-from .base import Chain, Marks, Planned, Room, Sampler, Setup, State
+from .base import Chain, DrawBuffers, Marks, Planned, Sampler, Setup, State
 from .bpmf_gibbs import BPMFGibbs
 from .dsgd import DSGD
 from .dsgld import DSGLD
@@ -25,10 +25,10 @@ __all__ = [
     "SGLD",
     "BPMFGibbs",
     "Chain",
+    "DrawBuffers",
     "Gibbs",
     "Marks",
     "Planned",
-    "Room",
     "Sampler",
     "Setup",
     "State",

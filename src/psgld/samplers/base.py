@@ -57,7 +57,7 @@ class Planned(Protocol):
         """Return the defaults of tune and thin, in iterations."""
 
 
-Room = tuple[NDArray[Any], NDArray[Any]]
+DrawBuffers = tuple[NDArray[Any], NDArray[Any]]
 """Output arrays for draws of W and H, (draws, rows, rank) each; empty if draws are not kept."""
 
 
@@ -69,8 +69,8 @@ class Marks(NamedTuple):
     steps: list[float]
     divergences: int
     """Number of divergences of the chain so far; none between these marks."""
-    resting: bool
-    """Whether the chain pauses at the mark, so that its factors can be read; otherwise draws are in the room."""
+    paused: bool
+    """Whether the chain pauses at the mark, so that its factors can be read; otherwise draws are in the buffers."""
 
 
 class _LogPrior(NamedTuple):
@@ -182,19 +182,19 @@ class Chain(ABC):
 
     @property
     def passes(self) -> bool:
-        """Whether the chain can run through several marks in one call, given a room for their draws."""
+        """Whether the chain can run through several marks in one call, given buffers for their draws."""
         return False
 
-    def run(self, marks: range, room: Room | None = None) -> Iterator[Marks]:
+    def run(self, marks: range, buffers: DrawBuffers | None = None) -> Iterator[Marks]:
         """Run to the last of these iterations, and yield the marks; or run to the first one only, and yield it.
 
-        A chain that `passes` marks writes its draws to the `room`, which has one slot per mark. Without a room it
+        A chain that `passes` marks writes its draws to the `buffers`, which have one slot per mark. Without them it
         pauses at the first mark. The caller must read the state before it continues the generator.
         """
         self.advance(marks[0] - self.iteration)
-        yield self.rest()
+        yield self.pause()
 
-    def rest(self) -> Marks:
+    def pause(self) -> Marks:
         """Check for divergence, and return the current state as a mark."""
         self.settle()
         return Marks([self.iteration], [self.log_posterior()], [self.step_size], len(self.divergences), True)

@@ -191,8 +191,8 @@ def _kept(store: RunBackend, chain: int) -> int:
 
 
 def _header(work: Work, keys: list[int]) -> dict[str, Any]:
-    setup, plan, room = work.setup, work.plan, work.room
-    dtype = (work.precision or str(room.W.dtype)) if room.W.shape[1] else None
+    setup, plan, draws = work.setup, work.plan, work.draws
+    dtype = (work.precision or str(draws.W.dtype)) if draws.W.shape[1] else None
     pairs = 0 if work.pairs is None else len(work.pairs[0])
     data = setup.data
     return {

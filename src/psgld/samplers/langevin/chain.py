@@ -20,7 +20,7 @@ from ...dynamics.schedule import Hopping
 from ...engines import Engine, Factors, Stretch
 from ...errors import SamplingError
 from ...models import Hyper
-from ..base import Chain, Marks, Room, State
+from ..base import Chain, DrawBuffers, Marks, State
 from .guard import MOST_DIVERGENCES, Guard
 from .shared import Shared
 from .start import start_factors
@@ -49,9 +49,9 @@ class LangevinSetup(Shared):
         return LangevinChain(self, key, probes, engine or self.engine)
 
 
-def _remaining(marks: range, room: Room, n: int) -> tuple[range, Room]:
-    """Return the marks after the first n, and the room for their draws."""
-    return marks[n:], (room[0][n:], room[1][n:])
+def _remaining(marks: range, buffers: DrawBuffers, n: int) -> tuple[range, DrawBuffers]:
+    """Return the marks after the first n, and the buffers for their draws."""
+    return marks[n:], (buffers[0][n:], buffers[1][n:])
 
 
 @final
@@ -94,27 +94,27 @@ class LangevinChain(Chain):
             self._have_run(stretch)
             self._upkeep_if_due()
 
-    def run(self, marks: range, room: Room | None = None) -> Iterator[Marks]:
+    def run(self, marks: range, buffers: DrawBuffers | None = None) -> Iterator[Marks]:
         """Run to the last of these iterations, and yield the marks; or run to the first one only, and yield it.
 
         If the chain has diverged at a mark, it is reset there, as if it had paused at that mark.
         """
         while marks:
-            if room is None or not self.passes:
+            if buffers is None or not self.passes:
                 yield from super().run(marks)
                 return
             upkeep = self._upkeeps.next
             inside = marks[: max(0, -(-(upkeep - marks[0]) // marks.step))]  # before the upkeep
-            passed = self._run_past(inside, min(marks[-1], upkeep), room)
+            passed = self._run_past(inside, min(marks[-1], upkeep), buffers)
             if passed.lp:
                 yield passed
-            marks, room = _remaining(marks, room, len(passed.lp))
+            marks, buffers = _remaining(marks, buffers, len(passed.lp))
             self._upkeep_if_due()
             if (
                 marks and self.iteration == marks[0]
             ):  # the chain diverged there, or an upkeep has just been done
-                yield self.rest()
-                marks, room = _remaining(marks, room, 1)
+                yield self.pause()
+                marks, buffers = _remaining(marks, buffers, 1)
 
     @property
     def passes(self) -> bool:
@@ -122,11 +122,11 @@ class LangevinChain(Chain):
         inflation = self._guard.checks_inflation(self.divergences)
         return self.factors.passes_marks and not self._log_prior.others and not inflation
 
-    def _run_past(self, marks: range, end: int, room: Room) -> Marks:
+    def _run_past(self, marks: range, end: int, buffers: DrawBuffers) -> Marks:
         """Run to `end` through the marks, or to the first mark where the chain has diverged; return those before it."""
         start, stretch = self.iteration, self._stretch(end)
         after = np.arange(marks.start - start, marks.stop - start, marks.step)
-        W, H = (x[: len(marks)] for x in room)
+        W, H = (x[: len(marks)] for x in buffers)
         sums, kernels = self.factors.advance_marking(stretch, after, self.probes.entries, (W, H))
         steps: list[float] = stretch.steps[after - 1].tolist()
         sound = self._guard.is_sound(sums)
