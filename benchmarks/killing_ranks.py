@@ -127,7 +127,11 @@ def _killed(
     if seconds > _END:
         return f"the job took {seconds:.1f} s to end"
     # A rank that is alone, or that psgld has not taken charge of yet, is not watched.
-    if after and ranks > 1 and f"psgld: rank {victim} of {ranks} ended without a word".encode() not in error:
+    if (
+        after
+        and ranks > 1
+        and f"psgld: rank {victim} of {ranks} ended without an error".encode() not in error
+    ):
         return f"the job did not name rank {victim}: {error.decode()[-500:]}"
     return ""
 

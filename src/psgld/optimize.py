@@ -139,7 +139,7 @@ class _Climb:
             mark = done * self.chain.setup.cycle
             yield range(mark, mark + 1), False
 
-    def room(self, n: int, keep: bool) -> None:
+    def buffers(self, n: int, keep: bool) -> None:
         """Return None: nothing is kept."""
 
     def record(self, marks: Marks, keep: bool) -> None:

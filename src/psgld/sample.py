@@ -15,7 +15,7 @@ from .errors import SamplingError, warn
 from .models import FactorModel
 from .posterior.posterior import Posterior
 from .posterior.warm_start import start_at, updates_by
-from .runs.agreement import alike, for_ranks, together
+from .runs.agreement import abort_on_error, checked_keys, for_ranks
 from .runs.chains import Work, run_all
 from .runs.draws import Draws
 from .runs.inputs import (
@@ -38,7 +38,7 @@ from .storage.resume import check_options, is_there, keys_in, open_saver, owners
 
 
 @updates_by
-@together
+@abort_on_error
 def sample(
     V: Any,
     model: FactorModel | None = None,
@@ -139,7 +139,7 @@ def sample(
         plan = Plan(
             int(usual_tune if tune is None else tune), int(draws), int(usual_thin if thin is None else thin)
         )
-        room = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
+        kept = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
         pairs = None if track is None else tracked_pairs(data, track)
 
         setup = sampler.prepare(data, model, engine, plan.tune)
@@ -147,11 +147,11 @@ def sample(
         if store is not None and seed is None and resume and is_there(store):
             keys = keys_in(store)
         if engine.distributed:
-            keys = alike(engine, setup, plan, keys, pairs, seed is None)
+            keys = checked_keys(engine, setup, plan, keys, pairs, seed is None)
         probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
         precision = None if store_dtype == sampler.dtype else store_dtype
         begin = None if start is None else start_at(start, data, model)
-        work = Work(setup, plan, room, pairs, probes, begin, precision=precision)
+        work = Work(setup, plan, kept, pairs, probes, begin, precision=precision)
         if store is None:
             return _posterior(work, keys, engine, progress)
         saver = open_saver(store, work, keys, resume, checkpoint_every, engine)
@@ -166,8 +166,8 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
     finally:
         if work.saver is not None:
             work.saver.finish(recorders)
-    room = work.room if engine.rank == 0 else work.room.without_factors()
-    result = assemble(work.setup, work.plan, room, recorders, work.pairs, keys, interrupted)
+    kept = work.draws if engine.rank == 0 else work.draws.without_factors()
+    result = assemble(work.setup, work.plan, kept, recorders, work.pairs, keys, interrupted)
     posterior = Posterior(**vars(result))
     if engine.rank > 0:
         posterior.settings["mpi_rank"] = engine.rank

@@ -293,7 +293,7 @@ def test_what_cannot_be_sharded(tmp_path):
 def test_the_partition_is_that_of_the_shards(tmp_path):
     shards = psgld.shard(frame(), tmp_path / "s", 4, absent="unobserved")
     for sampler in (psgld.PSGLD(blocks=3), psgld.PSGLD(partition=psgld.InOrder())):
-        with pytest.raises(psgld.ModelError, match="are cut into 4 strips"):
+        with pytest.raises(psgld.ModelError, match="are already in 4 strips"):
             psgld.sample(shards, psgld.FactorModel(2, "poisson"), sampler=sampler, **RUN)
 
 

@@ -407,7 +407,7 @@ def test_blocks_of_another_user_are_not_used(shards, monkeypatch):
     file = cached(shards)
     monkeypatch.setattr(block_cache.os, "geteuid", lambda: real + 1)
     file.rename(file.with_name(file.name.replace(f"-{real}.bin", f"-{real + 1}.bin")))
-    with pytest.warns(psgld.PsgldWarning, match="the file of another user"):
+    with pytest.warns(psgld.PsgldWarning, match="another user owns it"):
         assert np.array_equal(fitted(shards), expected)
 
 

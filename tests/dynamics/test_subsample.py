@@ -179,6 +179,6 @@ def test_a_subsample_is_not_far_larger_than_the_data(sampler):
     V = np.random.default_rng(0).poisson(4.0, (30, 20))
     with pytest.raises(
         psgld.ModelError,
-        match=r"size = 1,000,000,000 stands for .* at most 100 times the 600 entries are.* LD\(\)",
+        match=r"size = 1,000,000,000 means .* draws per iteration; at most 100 times the 600 entries.* LD\(\)",
     ):
         psgld.sample(V, FactorModel(2, "poisson"), sampler=sampler(size=10**9), progress=False)

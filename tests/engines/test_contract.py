@@ -248,7 +248,7 @@ def test_the_same_entries_are_drawn_from_several_chunks(form, wide):
 def test_large_data_are_refused():
     data = psgld.Observations.from_coo([0], [0], [1.0], (3000, 2000), absent="unobserved")
     with pytest.raises(
-        psgld.ModelError, match=r"6,000,000 cells, at most 4,000,000 are kept; use Threads\(\)"
+        psgld.ModelError, match=r"6,000,000 cells, at most 4,000,000 are allowed; use Threads\(\)"
     ):
         psgld.sample(data, FactorModel(2, "poisson"), engine=Reference())
 

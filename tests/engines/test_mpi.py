@@ -214,12 +214,12 @@ def same_state(expected, path):
         (
             "leave",
             0,
-            r"^psgld: rank [12] of 3 failed: SamplingError: rank 0 has left, its script ended or failed",
+            r"^psgld: rank [12] of 3 failed: SamplingError: rank 0 has exited \(its script ended or failed\)",
         ),
         (
             "leave",
             2,
-            r"^psgld: rank 0 of 3 failed: SamplingError: rank 2 has left, its script ended or failed",
+            r"^psgld: rank 0 of 3 failed: SamplingError: rank 2 has exited \(its script ended or failed\)",
         ),
         ("user", 0, r"^psgld: rank 0 of 3 failed: DataError: Poisson .* needs v >= 0"),
         ("few-blocks", 0, r"^psgld: rank 0 of 3 failed: ModelError: 3 ranks need .* blocks = 1; choose"),
@@ -234,8 +234,8 @@ def same_state(expected, path):
             1,
             r"^psgld: rank 1 of 3 failed: DataError: .*values of strip 1 is missing or has a wrong checksum",
         ),
-        ("kill", 0, r"^psgld: rank 0 of 3 ended without a word \(process \d+ on \S+\): it was killed"),
-        ("kill", 1, r"^psgld: rank 1 of 3 ended without a word \(process \d+ on \S+\): it was killed"),
+        ("kill", 0, r"^psgld: rank 0 of 3 ended without an error \(process \d+ on \S+\): it was killed"),
+        ("kill", 1, r"^psgld: rank 1 of 3 ended without an error \(process \d+ on \S+\): it was killed"),
     ],
 )
 def test_a_failing_rank_ends_the_job(how, rank, told, tmp_path):
@@ -258,10 +258,10 @@ import sys, witness
 where = witness.start(3)
 ranks = [witness.Connection.to(where, rank) for rank in range(3)]
 if sys.argv[1] == "asked":
-    print(ranks[1].may_speak(), ranks[0].may_speak(), ranks[2].may_speak())
+    print(ranks[1].may_report(), ranks[0].may_report(), ranks[2].may_report())
 else:
     ranks[0]._socket.close()
-    print(sys.stdin.read(1), ranks[1].may_speak(), ranks[2].may_speak())
+    print(sys.stdin.read(1), ranks[1].may_report(), ranks[2].may_report())
 """
 
 
@@ -282,7 +282,7 @@ def test_one_speaks_for_all(how, answers, lines):
     said = job.stderr.readline() if lines else ""
     out, rest = job.communicate(timeout=30)
     assert out.split() == answers.split(), rest
-    assert said.startswith("psgld: rank 0 of 3 ended without a word") == bool(lines)
+    assert said.startswith("psgld: rank 0 of 3 ended without an error") == bool(lines)
     assert rest == ""
 
 

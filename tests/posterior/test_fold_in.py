@@ -458,7 +458,7 @@ def test_a_sampler_that_cannot_be_made_again(small):
         {"name": "PSGLD", "metric": "exit()"},
     ):
         post = replace(small, settings=small.settings | {"sampler": record})
-        with pytest.raises(psgld.SamplingError, match="cannot be made again from its record"):
+        with pytest.raises(psgld.SamplingError, match="cannot be recreated from its record"):
             post.update(np.ones((12, 9)))
 
 

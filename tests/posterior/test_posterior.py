@@ -144,7 +144,7 @@ def saved(tmp_path_factory):
 
 @pytest.mark.parametrize("path", ["", ".", "/"])
 def test_a_posterior_needs_the_name_of_a_file(post, path):
-    with pytest.raises(psgld.DataError, match="give the name of a file"):
+    with pytest.raises(psgld.DataError, match="it has no file name; give one"):
         post.save(path)
 
 
@@ -204,7 +204,7 @@ def test_predictions_give_labels_back():
 def test_values_that_are_no_counts_are_told_of():
     V = np.random.default_rng(0).gamma(2.0, 1.0, (12, 9))
     short = {"draws": 2, "tune": 5, "progress": False}
-    with pytest.warns(psgld.PsgldWarning, match=r"no counts under Poisson\(\).*phi=None"):
+    with pytest.warns(psgld.PsgldWarning, match=r"not counts, but the likelihood is Poisson\(\).*phi=None"):
         psgld.sample(V, psgld.FactorModel(1, "poisson"), **short)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

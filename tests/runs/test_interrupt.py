@@ -118,7 +118,7 @@ def test_a_store_when_sigterm_comes_in_the_burn_in(counts, tmp_path):
     pytest.importorskip("zarr")
     code, _, err, _ = fit(counts, tmp_path / "run.zarr", tune=10**9, by=signal.SIGTERM)
     assert code == 130 and err.count("\n") == 1 and "--resume resumes the run" in err
-    reached = r"no draws yet: its last checkpoint is at iteration [0-9,]+, of 1,000,000,000 of burn-in"
+    reached = r"no draws yet: its last checkpoint is at iteration [0-9,]+ of 1,000,000,000 of burn-in"
     with pytest.raises(psgld.DataError, match=reached):
         psgld.load(tmp_path / "run.zarr")
 

@@ -55,7 +55,7 @@ CASES = {
 def test_passed_marks_are_as_those_that_were_stopped_at(case, thin, monkeypatch):
     settings = dict(tune=45, draws=60, thin=thin, chains=1, seed=3, engine=psgld.Threads(2)) | CASES[case]
     passed = psgld.sample(**settings)
-    monkeypatch.setattr(Recorder, "room", lambda self, n, keep: None)
+    monkeypatch.setattr(Recorder, "buffers", lambda self, n, keep: None)
     stopped = psgld.sample(**settings)
     assert passed.divergences == stopped.divergences
     assert (passed.divergences > 0) == case.startswith("diverging")
@@ -73,39 +73,41 @@ def test_memory_of_draws_is_made_ready_once(ahead, monkeypatch):
     """A few draws ahead, in order and without overlap, whatever is asked for; not behind the last."""
     monkeypatch.setattr("psgld.runs.recorder._AHEAD", ahead)
     asked = {30: [], 20: []}
-    monkeypatch.setattr(ThreadedFactors, "reserve", lambda self, room: asked[room.shape[1]].append(room))
+    monkeypatch.setattr(
+        ThreadedFactors, "reserve", lambda self, buffers: asked[buffers.shape[1]].append(buffers)
+    )
     post = psgld.sample(V, FIXED, tune=0, draws=100, thin=2, chains=1, sampler=psgld.PSGLD(5))
-    for all_draws, rooms in ((post.draws.W[0], asked[30]), (post.draws.H[0], asked[20])):
+    for all_draws, arrays in ((post.draws.W[0], asked[30]), (post.draws.H[0], asked[20])):
         first, size = all_draws.ctypes.data, all_draws[0].nbytes
-        starts = [(room.ctypes.data - first) // size for room in rooms]
-        ends = [start + len(room) for start, room in zip(starts, rooms, strict=True)]
-        assert len(rooms) > 1 and starts[0] <= 1 and ends[-1] <= 100  # the very first is recorded at a stop
+        starts = [(buffers.ctypes.data - first) // size for buffers in arrays]
+        ends = [start + len(buffers) for start, buffers in zip(starts, arrays, strict=True)]
+        assert len(arrays) > 1 and starts[0] <= 1 and ends[-1] <= 100  # the very first is recorded at a stop
         assert all(end <= start for end, start in zip(ends, starts[1:], strict=False))
 
 
 def test_memory_that_is_made_ready_is_not_changed():
     """It may hold draws already."""
     chain = chain_of(FIXED)
-    room = np.random.default_rng(2).random((2000, 30, 16)).astype(np.float32)
-    before = room.copy()
-    for some in (room, room[3:5], room[:0], room[1999:]):
+    buffers = np.random.default_rng(2).random((2000, 30, 16)).astype(np.float32)
+    before = buffers.copy()
+    for some in (buffers, buffers[3:5], buffers[:0], buffers[1999:]):
         chain.factors.reserve(some)
-    np.testing.assert_array_equal(room, before)
+    np.testing.assert_array_equal(buffers, before)
 
 
 class Log:
     """A recorder that notes where the chain rests."""
 
-    def __init__(self, chain, room):
-        self.chain, self.recorded, self.stops, self._room = chain, 0, [], room
+    def __init__(self, chain, buffers):
+        self.chain, self.recorded, self.stops, self._buffers = chain, 0, [], buffers
 
-    def room(self, n, keep):
-        return self._room
+    def buffers(self, n, keep):
+        return self._buffers
 
     def record(self, marks, keep):
         assert len(marks.iterations) == len(marks.lp) == len(marks.steps) > 0
-        assert (self.chain.iteration == marks.iterations[-1]) or not marks.resting
-        self.stops += marks.iterations if marks.resting else []
+        assert (self.chain.iteration == marks.iterations[-1]) or not marks.paused
+        self.stops += marks.iterations if marks.paused else []
         self.recorded += len(marks.lp)
 
 
@@ -141,24 +143,24 @@ def test_a_chain_that_cannot_pass_comes_back_after_each_mark():
     """Ctrl-C is looked for in between."""
     chain = chain_of(FIXED)
     (mark,) = chain.run(range(3, 100, 3))
-    assert chain.iteration == 3 and mark.iterations == [3] and mark.resting
+    assert chain.iteration == 3 and mark.iterations == [3] and mark.paused
     (mark,) = psgld.samplers.Chain.run(chain, range(6, 100, 3))  # as chains that cannot pass marks inherit it
-    assert chain.iteration == 6 and mark.iterations == [6] and mark.resting
+    assert chain.iteration == 6 and mark.iterations == [6] and mark.paused
 
 
 def test_draws_are_written_to_the_place_that_is_given():
     """A chain knows where its draws go, not who asks for them; it yields each mark once, in order."""
     chain, other = chain_of(FIXED), chain_of(FIXED)
-    room = np.full((33, 30, 3), np.nan, np.float32), np.full((33, 20, 3), np.nan, np.float32)
+    buffers = np.full((33, 30, 3), np.nan, np.float32), np.full((33, 20, 3), np.nan, np.float32)
     marks, done = range(3, 100, 3), 0
-    for found in chain.run(marks, room):
+    for found in chain.run(marks, buffers):
         assert list(found.iterations) == list(marks[done : done + len(found.lp)]) and found.divergences == 0
         for t, lp in zip(found.iterations, found.lp, strict=True):
             other.advance(t - other.iteration)
             assert other.log_posterior() == lp
-            if not found.resting:
-                np.testing.assert_array_equal(room[0][done], other.factors.factor(0))
-                np.testing.assert_array_equal(room[1][done], other.factors.factor(1))
+            if not found.paused:
+                np.testing.assert_array_equal(buffers[0][done], other.factors.factor(0))
+                np.testing.assert_array_equal(buffers[1][done], other.factors.factor(1))
             done += 1
     assert done == 33
 
@@ -189,13 +191,13 @@ class Slow:
     def advance(self, n):
         self.iteration, self.seconds = self.iteration + n, self.seconds + n * 1e-5
 
-    def room(self, n, keep):
+    def buffers(self, n, keep):
         return None
 
     def record(self, marks, keep):
         self.recorded, self.seconds = self.recorded + 1, self.seconds + 1e-4 * keep
 
-    def run(self, marks, room):
+    def run(self, marks, buffers):
         for mark in marks:
             self.advance(mark - self.iteration)
             yield Marks([mark], [0.0], [0.0], 0, True)

@@ -224,7 +224,9 @@ def test_zeros_that_are_written_out_are_said(monkeypatch):
     zero = psgld.Observations.from_sparse(sparse.csr_array(np.eye(40)), absent="zero")
     model = psgld.FactorModel(1, "negative-binomial")
     monkeypatch.setattr("psgld.runs.inputs._MANY_CELLS", 100)
-    with pytest.warns(psgld.PsgldWarning, match=r"zeros written out: 1,600 cells, .* instead of 40 entries"):
+    with pytest.warns(
+        psgld.PsgldWarning, match=r"stores zeros explicitly: 1,600 cells, .* instead of 40 entries"
+    ):
         psgld.sample(zero, model, draws=5, tune=10, thin=1, progress=False)
     monkeypatch.setattr("psgld.runs.inputs.MOST_CELLS", 100)
     with pytest.raises(

@@ -84,7 +84,7 @@ def test_parts_there_and_back(registry, made, cases):
 def test_what_a_record_cannot_hold_is_said(sampler, words):
     record = through_json(sampler.to_dict())
     assert " at 0x" not in json.dumps(record)
-    with pytest.raises(psgld.SamplingError, match=f"{words}.*give sampler=… once more"):
+    with pytest.raises(psgld.SamplingError, match=f"{words}.*pass sampler=… again"):
         sampler_from_dict(record)
 
 
@@ -102,7 +102,7 @@ def test_what_a_record_cannot_hold_is_said(sampler, words):
     ],
 )
 def test_nonsense_is_refused(record):
-    with pytest.raises(psgld.SamplingError, match="cannot be made again from its record"):
+    with pytest.raises(psgld.SamplingError, match="cannot be recreated from its record"):
         sampler_from_dict(record)
 
 
@@ -112,6 +112,6 @@ def test_records_of_before(name):
     text = as_text(SAMPLERS[name]())
     assert is_text(text) and sampler_from_dict(through_json(text)) == SAMPLERS[name]()
     with pytest.raises(
-        psgld.SamplingError, match="an older psgld wrote its settings as text; give sampler=… once"
+        psgld.SamplingError, match="an older psgld wrote its settings as text; pass sampler=… again"
     ):
         sampler_from_dict(as_text(OTHERS[name]))

@@ -12,7 +12,7 @@ import psgld
 from psgld.storage import read
 from psgld.storage.backend import RunBackend
 from psgld.storage.backends import BACKENDS, RUN_BACKENDS
-from psgld.storage.whole import parts, write
+from psgld.storage.result_io import parts, write
 
 pytest.importorskip("zarr")
 
@@ -95,11 +95,11 @@ def test_resume(suffix, case, tmp_path, monkeypatch):
     longer = draw(case, draws=13)
     assert_whole(draw(case, draws=13, store=store, resume=True), longer)
     assert_whole(psgld.load(store), longer)
-    with pytest.raises(psgld.DataError, match="is already there; use resume=True"):
+    with pytest.raises(psgld.DataError, match="already exists; use resume=True"):
         draw(case, store=store)
-    with pytest.raises(psgld.DataError, match="is of another run"):
+    with pytest.raises(psgld.DataError, match="belongs to another run"):
         draw(case, store=store, resume=True, thin=2)
-    with pytest.raises(psgld.DataError, match="it is already there"):
+    with pytest.raises(psgld.DataError, match="it already exists"):
         longer.save(store)
 
 

@@ -128,7 +128,7 @@ def test_extend(case, tmp_path):
     assert_equal(longer, draw(case, draws=13))
     assert_equal(psgld.load(store), longer)
     assert_equal(draw(case, draws=13, store=store, resume=True), longer)  # nothing left to do
-    with pytest.raises(psgld.DataError, match=r"holds 13 draws a chain already, 7 asked for"):
+    with pytest.raises(psgld.DataError, match=r"already holds 13 draws per chain, got draws = 7"):
         draw(case, draws=7, store=store, resume=True)
 
 
@@ -148,7 +148,7 @@ def test_half_precision(tmp_path, short_slices, prompt):
     ("scale", "message"),
     [
         (1e12, r"draws of W reach .*, the largest float16 is 65504; use store_dtype='float32'"),
-        (1e-12, r"draws of W are below .*, where float16 keeps few digits or none .*store_dtype='float32'"),
+        (1e-12, r"draws of W are below .*, where float16 loses digits .*store_dtype='float32'"),
     ],
 )
 def test_beyond_half_precision(tmp_path, scale, message):
@@ -182,7 +182,7 @@ def test_no_store_yet_starts_anew(tmp_path):
 
 def test_a_store_is_never_overwritten(tmp_path):
     draw(dense_counts, store=tmp_path / "run.zarr")
-    with pytest.raises(psgld.DataError, match=r"run\.zarr is already there; use resume=True to go on"):
+    with pytest.raises(psgld.DataError, match=r"run\.zarr already exists; use resume=True to resume its run"):
         draw(dense_counts, store=tmp_path / "run.zarr")
     (tmp_path / "x.zarr").mkdir()
     with pytest.raises(psgld.DataError, match="not a psgld store, or is damaged"):
@@ -220,7 +220,7 @@ def test_another_run_is_refused(tmp_path_factory, change, words):
     V, model, sampler = dense_counts()
     options = {"V": V, "model": model, "sampler": sampler, "draws": 8, "tune": 10, "thin": 3, "seed": 5}
     options |= {"track": TRACK, "progress": False, "store": store, "resume": True} | change
-    with pytest.raises(psgld.DataError, match=f"is of another run: .*{words}") as error:
+    with pytest.raises(psgld.DataError, match=f"belongs to another run: .*{words}") as error:
         psgld.sample(**options)
     assert "bytes_an_iteration" not in str(error.value)
 
@@ -257,7 +257,7 @@ def test_a_store_of_before_is_resumed(tmp_path):
     assert_same(draw(dense_counts, store=store, resume=True), whole)
     assert_same(psgld.load(store), whole)
     with pytest.raises(
-        psgld.SamplingError, match="older psgld wrote its settings as text; give sampler=… once"
+        psgld.SamplingError, match="older psgld wrote its settings as text; pass sampler=… again"
     ):
         psgld.load(store).update(V)
 
@@ -286,7 +286,7 @@ def test_another_version_is_said(tmp_path, monkeypatch):
     draw(dense_counts, draws=2, store=tmp_path / "run.zarr")
     monkeypatch.setattr("psgld.system.version.__version__", "99.0")
     with pytest.warns(
-        psgld.PsgldWarning, match=r"version .* in the store, 99\.0 now: the run goes on, but not bit"
+        psgld.PsgldWarning, match=r"version .* in the store, 99\.0 now: the run is resumed, but not bit"
     ):
         draw(dense_counts, draws=3, store=tmp_path / "run.zarr", resume=True)
 

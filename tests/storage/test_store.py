@@ -219,7 +219,7 @@ def test_a_file_is_never_replaced(tmp_path):
     post = draw()
     post.save(tmp_path / "run.zarr")
     with pytest.raises(
-        psgld.DataError, match=r"run\.zarr: it is already there; delete it or give another name"
+        psgld.DataError, match=r"run\.zarr: it already exists; delete it or give another name"
     ):
         post.save(tmp_path / "run.zarr")
     with pytest.raises(psgld.DataError, match="saved after its run and has no checkpoints"):
@@ -246,8 +246,8 @@ def test_without_zarr(tmp_path, monkeypatch):
 
 def test_too_large_for_memory(tmp_path, monkeypatch):
     draw(store=tmp_path / "run.zarr")
-    monkeypatch.setattr("psgld.storage.whole.available_memory", lambda: 1000)
-    with pytest.raises(psgld.DataError, match=r"B are free; read parts of it by xarray\.open_zarr"):
+    monkeypatch.setattr("psgld.storage.result_io.available_memory", lambda: 1000)
+    with pytest.raises(psgld.DataError, match=r"B are free; read parts of it with xarray\.open_zarr"):
         psgld.load(tmp_path / "run.zarr")
 
 
@@ -338,7 +338,7 @@ def test_labels_that_promise_billions(tmp_path, stored):
     copy = tmp_path / "damaged.zarr"
     restore(store, copy)
     shutil.copy(copy / "posterior/phi/c/0/0", copy / "posterior/row/c/0")
-    with pytest.raises(psgld.DataError, match=r"posterior/row says that it holds [0-9]+ labels"):
+    with pytest.raises(psgld.DataError, match=r"posterior/row claims [0-9]+ labels, expected"):
         psgld.load(copy)
 
 
@@ -480,7 +480,7 @@ def test_command_line_refuses(counts, tmp_path, capsys):
     run = str(tmp_path / "run.zarr")
     assert main(["fit", counts, "-o", run, *FIT, "--draws", "5", "--store-dtype", "float16"]) == 0
     for argv, words in (
-        (["-o", run, "--draws", "5"], "is already there; use --resume to go on"),
+        (["-o", run, "--draws", "5"], "already exists; use --resume to resume its run"),
         (["-o", run, "--draws", "5", "--resume"], "float16 in the store, float32 now"),
         (["-o", str(tmp_path / "x.npz"), "--resume"], "need a store, such as -o run.zarr"),
         (["-o", str(tmp_path / "no" / "x.zarr")], "there is no directory"),

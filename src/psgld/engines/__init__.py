@@ -1,4 +1,7 @@
-"""Engines: where the blocks live and who works on them. Only `reference/` contains mathematics."""
+"""Engines: where blocks and factors are stored, and which threads or processes update them.
+
+Only `reference/` contains mathematics.
+"""
 
 from .base import Engine, Factors, Grid, H, ReadableFactors, Stretch, W
 from .communicator import Communicator

@@ -1,9 +1,9 @@
-"""The contract of an engine: where the blocks of V and the factors of a chain live, and who moves them.
+"""The interface of an engine, which stores the blocks of V and the factors of a chain, and updates the factors.
 
     engine.grid(data, rows, cols, …) → Grid        engine.factors(grid, components, likelihood, floor) → Factors
 
-A sampler asks an engine and its factors for nothing else. Prior, metric and hyperparameters reach the factors as
-numbers. A chain has the same bits on every engine that runs the core, and nearly the same numbers on `Reference`.
+A sampler calls only these methods. Prior, metric and hyperparameters reach the factors as numbers. A chain is
+bit-identical on every engine that runs the compiled core, and equal up to rounding on `Reference`.
 """
 
 from __future__ import annotations
@@ -22,22 +22,25 @@ from ..data.source import Source
 from ..models import Likelihood
 
 W, H = 0, 1
-"""How the two factors are addressed."""
+"""The indices of the two factors."""
 
 MetricName = Literal["identity", "non-negative", "real-valued"]
-"""The metrics that engines know."""
+"""The metrics that engines implement."""
 
 SumName = Literal["score", "weight"]
-"""What `accumulate` adds up: φ ∂ log p(v | μ) / ∂μ, or the negative part of it."""
+"""The summand of `accumulate`: φ ∂ log p(v | μ) / ∂μ, or its negative part."""
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]
-"""Places in W and in H, and values."""
+"""Entries of V: their positions in W and in H, and their values."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """Iterations t, t + 1, …: their parts, steps ε, scales s, and the draws from each chunk if not all is read."""
+    """Consecutive iterations t, t + 1, …: their parts, step sizes ε and scales s.
+
+    `draws` has the number of entries to draw from each chunk, or is None if all entries are read.
+    """
 
     t: int
     parts: NDArray[np.int32]
@@ -57,7 +60,7 @@ class Stretch:
 
 
 class Grid(Protocol):
-    """V cut into blocks; shared by all chains."""
+    """V in blocks, shared by all chains."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -65,46 +68,46 @@ class Grid(Protocol):
 
     @property
     def blocks(self) -> int:
-        """B, the number of strips of either side, and of parts."""
+        """B: the number of row strips, of column strips, and of parts."""
 
     @property
     def zeros(self) -> bool:
-        """Whether entries that are not stored are zeros."""
+        """Whether absent entries are zeros."""
 
     @property
     def hopping(self) -> bool:
-        """Whether parts belong to ranks, and whole chains go from one to the next; else strips do."""
+        """Whether each rank owns parts, and chains move from rank to rank (DSGLD); otherwise each rank owns strips."""
 
     @property
     def part_sizes(self) -> NDArray[np.int64]:
-        """Entries of each part."""
+        """The number of entries of each part."""
 
     def cut_for_draws(self, share: float) -> NDArray[np.int64]:
-        """Cut the work for iterations that draw a share of the entries; return what each chunk of each part holds."""
+        """Cut the work for iterations that draw a share of the entries; return the entries per chunk of each part."""
 
 
 class ReadableFactors(Protocol):
-    """The factors of a chain, as they are read. Places are where a row is kept; `positions` tells them."""
+    """Read access to the factors of a chain. A position is the index of a row in storage (`positions`)."""
 
     dtype: np.dtype[Any]
 
     def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return a copy of the first `width` components of a factor, rows in their original order.
+        """Return a copy of the first `width` components of a factor, rows in the order of V.
 
-        With `out`, rank 0 alone fills it.
+        With `out`, only rank 0 writes to it.
         """
 
     def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows of a factor; -1 where another rank keeps them."""
+        """Return the positions in storage of rows of a factor; -1 for rows that another rank keeps."""
 
     def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order of entries of V in which those whose rows are kept together follow each other."""
+        """Return a permutation that groups entries of V whose rows are stored next to each other."""
 
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of places."""
+        """Return Σ_k w_ik h_kj at pairs of positions."""
 
     def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
+        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of positions."""
 
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
@@ -114,35 +117,35 @@ class ReadableFactors(Protocol):
 
 
 class Factors(ABC):
-    """The factors of one chain: W is factor 0, H factor 1, each with a row per index of V and K components.
+    """The factors of one chain: W is factor 0, H is factor 1, each with K components and a row per row or column of V.
 
-    Where several ranks run a chain, all of them call every method, with the same arguments and at the same time.
+    Where several ranks run a chain, every method is collective: all ranks call it, with the same arguments.
     """
 
     passes_marks: ClassVar[bool] = False
-    """Whether `advance_marking` is there: a chain then need not stop at each draw."""
+    """Whether `advance_marking` is implemented, so that a chain need not stop at each draw."""
 
     dtype: np.dtype[Any]
     components: int
 
-    # -- the rule: numbers that decide how the factors move ------------------------------------------------
+    # -- the update rule: the numbers that define a step ---------------------------------------------------
 
     @abstractmethod
     def set_dynamics(
         self, key: int, metric: MetricName, mirror: bool, temperature: float, second_order: bool = False
     ) -> None:
-        """Set the key of the noise, the metric D, whether x ← |x| after each step, τ, and whether ρ is ever > 0.
+        """Set the key of the noise, the metric D, reflection (x ← |x| after a step), τ, and the order of the step.
 
-        If so, the momenta are part of the state.
+        `second_order` says whether ρ is ever > 0; if so, the momenta are part of the state.
         """
 
     @abstractmethod
     def set_momentum(self, rho: float) -> None:
-        """Set ρ; 0 for steps of first order."""
+        """Set the momentum ρ; 0 gives first-order steps."""
 
     @abstractmethod
     def set_parameters(self, phi: float, others: Sequence[float]) -> None:
-        """Set the dispersion φ of the likelihood, and its other parameters."""
+        """Set the dispersion φ of the likelihood and its other parameters."""
 
     @abstractmethod
     def set_prior(
@@ -155,26 +158,26 @@ class Factors(ABC):
     ) -> None:
         """Set the score of a factor's prior: inverse / x + linear - quadratic x - coupling x.
 
-        `coupling`, (K, K) with a diagonal of zeros, joins the components of a row; once given, it stays.
+        `coupling`, (K, K) with a zero diagonal, couples the components of a row. Once given, it is kept.
         """
 
     @abstractmethod
     def set_move(self, which: int, move: NDArray[np.float64]) -> None:
-        """Set which components of a factor move: 1, or 0 for those that stay."""
+        """Set which components of a factor are updated: 1, or 0 for fixed components."""
 
     @abstractmethod
     def set_bound(self, which: int, rate: NDArray[np.float64]) -> None:
-        """Take the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
+        """Compute the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
 
     @abstractmethod
     def set_curvature(self, which: int, curvature: NDArray[np.float64], ridge: NDArray[np.float64]) -> None:
-        """Set 1/D of the real-valued metric: count × curvature + ridge, with the entries of each row as count."""
+        """Set 1/D of the real-valued metric: count × curvature + ridge; count is the number of entries of a row."""
 
     @abstractmethod
     def curvature(self, which: int) -> NDArray[np.float64]:
-        """Return what `set_curvature` was given, (2, K)."""
+        """Return the arguments of `set_curvature`, (2, K)."""
 
-    # -- moving and adding up ------------------------------------------------------------------------------
+    # -- updates and sums ----------------------------------------------------------------------------------
 
     @abstractmethod
     def advance(self, stretch: Stretch) -> None:
@@ -185,25 +188,25 @@ class Factors(ABC):
         stretch: Stretch,
         marks: NDArray[np.int64],
         entries: Entries,
-        room: tuple[NDArray[Any], NDArray[Any]],
+        buffers: tuple[NDArray[Any], NDArray[Any]],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Run iterations, and look at the factors after as many of them as `marks` says.
+        """Run iterations, and read the factors after the numbers of iterations in `marks`.
 
-        Return Σx and Σx² as of `sums`, (marks, 2, 2, K), and what `log_kernel` at the given entries would have been.
-        The factors are copied to `room`, as `factor` does, if it has any: (marks, rows, width).
+        Return, for each mark, Σx and Σx² of `sums`, (marks, 2, 2, K), and `log_kernel` at the given entries. If the
+        arrays of `buffers`, (marks, rows, width), are not empty, the factors are copied to them.
         """
         raise NotImplementedError
 
-    def reserve(self, room: NDArray[Any]) -> None:  # noqa: B027
-        """Have the system provide the memory of draws, (draws, rows, width), which are written soon."""
+    def reserve(self, buffers: NDArray[Any]) -> None:  # noqa: B027
+        """Have the operating system allocate the pages of an array of draws, (draws, rows, width), ahead of use."""
 
     @abstractmethod
     def accumulate(self, kind: SumName, part: int = -1) -> None:
-        """Add up scores or weights over a part (or over all of V) for every row of both factors."""
+        """Sum scores or weights over a part (or over all of V) for every row of both factors."""
 
     @abstractmethod
     def accumulated(self, which: int) -> NDArray[Any]:
-        """Return what `accumulate` added up for a factor."""
+        """Return the sums of `accumulate` for a factor."""
 
     @abstractmethod
     def sums(self) -> NDArray[np.float64]:
@@ -215,85 +218,85 @@ class Factors(ABC):
 
     @abstractmethod
     def squared_residuals(self) -> float:
-        """Return Σ(v - μ)² as found at the last visit to each block."""
+        """Return Σ(v - μ)², each block as of its last update."""
 
     @abstractmethod
     def fresh_squared_residuals(self) -> float:
-        """Return Σ(v - μ)² at the present state: a pass over the data."""
+        """Return Σ(v - μ)² at the current state, by a pass over the data."""
 
     # -- reading and writing -------------------------------------------------------------------------------
 
     @abstractmethod
     def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return a copy of the first `width` components of a factor, rows in their original order.
+        """Return a copy of the first `width` components of a factor, rows in the order of V.
 
-        With `out`, rank 0 alone fills it: draws are kept there.
+        With `out`, only rank 0 writes to it, since draws are kept there.
         """
 
     @abstractmethod
     def set_factor(self, which: int, x: NDArray[Any]) -> None:
-        """Replace a factor, given all its rows, or those of which `noise` tells."""
+        """Replace a factor, given all its rows, or only the rows that `noise` returns."""
 
     def deliver(self, which: int, columns: slice, out: NDArray[Any], bounds: NDArray[np.int64]) -> None:
-        """Fill in rows of `out`, of some components of a factor: on rank r those from bounds[r] to bounds[r + 1]."""
+        """Copy some components of a factor to `out`: on rank r, the rows bounds[r] … bounds[r + 1] - 1."""
         first, last = bounds[:2]
         out[first:last] = self.factor(which)[first:last, columns]
 
     @abstractmethod
     def noise(self, which: int, iteration: int) -> NDArray[Any]:
-        """Return the standard normals that iteration uses for the rows of a factor that are here."""
+        """Return the standard normals of an iteration, for the rows of a factor that this process keeps."""
 
     @abstractmethod
     def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows of a factor; -1 where another rank keeps them."""
+        """Return the positions in storage of rows of a factor; -1 for rows that another rank keeps."""
 
     @abstractmethod
     def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order of entries of V in which those whose rows are kept together follow each other."""
+        """Return a permutation that groups entries of V whose rows are stored next to each other."""
 
     @abstractmethod
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of places."""
+        """Return Σ_k w_ik h_kj at pairs of positions."""
 
     @abstractmethod
     def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
+        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of positions."""
 
     # -- state ---------------------------------------------------------------------------------------------
 
     @abstractmethod
     def save(self) -> None:
-        """Remember the present factors and residuals."""
+        """Save the current factors and residuals in memory."""
 
     @abstractmethod
     def restore(self) -> None:
-        """Return to what `save` remembered, at rest."""
+        """Return to the factors and residuals of the last `save`, with zero momentum."""
 
     @abstractmethod
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the factors and the squared residuals, and those of `save`; rank 0 alone has their values."""
+        """Return the factors and squared residuals, and those of the last `save`. Only rank 0 has their values."""
 
     @abstractmethod
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Take in what `state` returned, on rank 0 of any number of ranks."""
+        """Set the state to what `state` returned on rank 0, of any number of ranks."""
 
     @abstractmethod
     def weights(self) -> dict[str, NDArray[Any]]:
-        """Return what was accumulated last, to be taken in again by `set_weights`; rank 0 alone has the values."""
+        """Return the sums of the last `accumulate`, for `set_weights`. Only rank 0 has their values."""
 
     @abstractmethod
     def set_weights(self, state: Mapping[str, Any]) -> None:
-        """Take in what `weights` returned."""
+        """Set the sums to what `weights` returned."""
 
 
 class Engine(ABC):
-    """Places the data and the factors of chains, and says who works on them. Subclasses are frozen settings."""
+    """Stores the data and the factors of chains, and updates the factors. Subclasses are frozen settings."""
 
     distributed: ClassVar[bool] = False
-    """Whether several processes run each chain together, in lock step, each with strips of its own."""
+    """Whether several processes run each chain in lockstep, each with its own strips."""
 
     compiled: ClassVar[bool] = True
-    """Whether `workers` threads of the core are at hand, for samplers that have no blocks (`Gibbs`, `BPMFGibbs`)."""
+    """Whether the compiled core runs on `workers` threads, as samplers without blocks need (`Gibbs`, `BPMFGibbs`)."""
 
     @property
     @abstractmethod
@@ -310,20 +313,20 @@ class Engine(ABC):
         dtype: np.dtype[Any],
         hopping: bool = False,
     ) -> Any:
-        """Cut V - shift into blocks, a `Grid`; with `hopping`, whole chains may go from rank to rank."""
+        """Cut V - shift into blocks and return a `Grid`; with `hopping`, chains may move from rank to rank."""
 
     @abstractmethod
     def factors(self, grid: Any, components: int, likelihood: Likelihood, floor: float) -> Factors:
-        """Place two factors of zeros on a grid of this engine; μ is not taken below the floor."""
+        """Create two factors of zeros on a grid of this engine. `floor` is the lower limit of μ."""
 
     def share(self, chains: int) -> Engine:
-        """Return the engine for one of several chains that run side by side."""
+        """Return the engine for one of several concurrent chains."""
         return self
 
     def hop(self, factors: Sequence[Any], parts: Sequence[int]) -> None:  # noqa: B027
-        """Have the factors of each chain where the part is that it reads next, on a grid that is `hopping`."""
+        """Move the factors of each chain to the rank that owns its next part, on a grid with `hopping`."""
 
-    # -- what processes tell each other: nothing, where there is one ---------------------------------------
+    # -- communication between processes: nothing to do for one process -------------------------------------
 
     @property
     def ranks(self) -> int:
@@ -332,11 +335,11 @@ class Engine(ABC):
 
     @property
     def rank(self) -> int:
-        """The number of this process among them."""
+        """The rank of this process, from 0."""
         return 0
 
     def guard(self) -> AbstractContextManager[None]:
-        """End all processes if this one fails, after one line that says which and why."""
+        """Return a context that ends all processes if this one fails, after a one-line message with the reason."""
         return nullcontext()
 
     def agree(self, value: float) -> float:
@@ -344,19 +347,19 @@ class Engine(ABC):
         return value
 
     def agree_on_keys(self, keys: list[int]) -> list[int]:
-        """Return rank 0's keys of chains on all ranks."""
+        """Return rank 0's random keys of the chains on all ranks."""
         return keys
 
     def any(self, flag: bool) -> bool:
-        """Return whether any rank raised the flag."""
+        """Return whether the flag is True on any rank."""
         return flag
 
     def collect(self, array: NDArray[Any], bounds: NDArray[np.int64]) -> None:  # noqa: B027
-        """Have on rank 0 all rows of an array of which rank r has those from bounds[r] to bounds[r + 1]."""
+        """Gather an array on rank 0; rank r holds its rows bounds[r] … bounds[r + 1] - 1."""
 
     def check_same(self, settings: Mapping[str, str]) -> None:  # noqa: B027
-        """Raise SamplingError on all ranks if they were not started with the same settings."""
+        """Raise SamplingError on all ranks if their settings differ."""
 
     def own_share(self, data: Source) -> Source:
-        """Return data of which each rank reads no more than its own strips, where they are kept in strips."""
+        """Return the data; from shards, each rank reads only its own strips."""
         return data

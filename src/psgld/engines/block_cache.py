@@ -1,7 +1,7 @@
-"""Files of blocks that later runs find again: never seen half written, never shared with other users.
+"""A cache of block files for later runs: never visible half written, never shared with other users.
 
-A file is written beside under a name of its own and renamed when it is complete. A process that has it mapped keeps
-it, whatever becomes of its name. A lock on a file that is being written tells others that its writer lives.
+A file is written under a temporary name and renamed when it is complete. A process that has mapped it keeps its
+contents, even if the file is renamed or deleted. A lock on a temporary file shows that its writer is still running.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ _OPEN = os.O_CLOEXEC | os.O_NOFOLLOW
 
 @final
 class BlockFolder:
-    """A folder that is held open: files are looked up in it, whatever becomes of its path."""
+    """A folder that is held open: files are opened relative to it, even if its path changes."""
 
     def __init__(self, path: Path, number: int) -> None:
         self.path, self._number = path, number
 
     @contextmanager
     def found(self, name: str) -> Iterator[int]:
-        """Open a complete file; OSError if there is none, or if it is not one of this user's."""
+        """Open a complete file; raise OSError if there is none, or if another user owns it."""
         file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _OPEN, dir_fd=self._number)
         try:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "not a regular file")
+                raise OSError(errno.EINVAL, "it is not a regular file")
             if status.st_uid != os.geteuid():
-                raise OSError(errno.EPERM, "the file of another user")
+                raise OSError(errno.EPERM, "another user owns it")
             yield file
         finally:
             os.close(file)
 
     @contextmanager
     def new(self, name: str) -> Iterator[int]:
-        """Open a file to be written. It gets its name when all went well, in place of one that has it; else it goes."""
+        """Open a file for writing. On success it replaces the file `name`; otherwise it is deleted."""
         part, file = self._part(name)
         try:
             yield file
             os.fsync(file)
-            with suppress(OSError):  # a name that cannot be had: the file is used, but not found again
+            with suppress(OSError):  # renaming failed: this run uses the file, later ones will not find it
                 os.replace(part, name, src_dir_fd=self._number, dst_dir_fd=self._number)
         finally:
             with suppress(OSError):
@@ -59,7 +59,7 @@ class BlockFolder:
             os.close(file)
 
     def _part(self, name: str) -> tuple[str, int]:
-        """Make a file that nobody else has, and lock it."""
+        """Create a file with a unique name, and lock it."""
         while True:
             part = f"{name}-{secrets.token_hex(8)}.part"
             file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPEN, 0o600, dir_fd=self._number)
@@ -69,12 +69,12 @@ class BlockFolder:
                     return part, file
             except BlockingIOError:
                 pass
-            except OSError:  # no locks here: then nobody takes it for left over, either
+            except OSError:  # no locks on this file system: then no other process can lock it and delete it
                 return part, file
-            os.close(file)  # somebody took it for left over, between the two
+            os.close(file)  # another process deleted it before it was locked: try again
 
     def sweep(self) -> None:
-        """Remove files whose writers were killed: their locks went with them."""
+        """Remove temporary files whose writers were killed: their locks are gone."""
         for part in os.listdir(self._number):
             if not (part.startswith("blocks-") and part.endswith(".part")):
                 continue
@@ -89,7 +89,7 @@ class BlockFolder:
 
 @contextmanager
 def block_folder(beside: Path | None) -> Iterator[BlockFolder]:
-    """Open the folder of blocks: PSGLD_BLOCKS, else `blocks` in the folder of the shards, else one of this user."""
+    """Open the folder of blocks: PSGLD_BLOCKS, or `blocks` in the folder of the shards, or a private temporary one."""
     path = _given() or (beside and _beside(beside)) or _private()
     number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -119,11 +119,11 @@ def _beside(shards: Path) -> Path | None:
 
 
 def _private() -> Path:
-    """Return a folder among the temporary files that only this user can enter."""
+    """Return a temporary folder that only this user can read."""
     folder = Path(tempfile.gettempdir()) / f"psgld-blocks-{os.geteuid()}"
     with suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
-        status = folder.lstat()  # anybody can have made it: a link, a folder of theirs
+        status = folder.lstat()  # another user may have created it, as a link or a folder of their own
         if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077:
             return folder
     return _of_this_process()

@@ -1,7 +1,7 @@
-"""The contract of messages between the processes of a job: what MPI, sockets or pipes must offer to carry a chain.
+"""The interface for messages between the processes of a job, for MPI, sockets or pipes.
 
-Five methods make a communicator: `rank`, `size`, `isend`, `irecv`, `test`; and `abort` for the end. What is said by
-all ranks at once has a default made of messages.
+A communicator defines `rank`, `size`, `isend`, `irecv`, `test` and `abort`. Collective operations have defaults built
+on these messages.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from numpy.typing import NDArray
 from ..errors import ModelError, SamplingError
 
 Request = Any
-"""A message under way: what `isend` and `irecv` return, and `test` takes."""
+"""A pending message, as returned by `isend` and `irecv` and passed to `test`."""
 
 
 class Communicator(ABC):
-    """Messages between R processes, all of which run the same calls in the same order.
+    """Messages between R processes, all of which make the same calls in the same order.
 
-    Arrays are contiguous, and belong to the message until it is done. Messages from one rank to another with the same
-    tag arrive in the order in which they were sent.
+    Arrays are contiguous, and must not be changed until the message is complete. Messages from one rank to another
+    with the same tag arrive in the order in which they were sent.
     """
 
     witnessed: ClassVar[bool] = False
-    """Whether a process beside rank 0 is to say which rank was killed (`distributed/witness.py`)."""
+    """Whether an extra process, next to rank 0, reports which rank was killed (`distributed/witness.py`)."""
 
     @property
     @abstractmethod
     def rank(self) -> int:
-        """The number of this process, from 0."""
+        """The rank of this process, from 0."""
 
     @property
     @abstractmethod
@@ -46,24 +46,24 @@ class Communicator(ABC):
 
     @abstractmethod
     def isend(self, array: NDArray[Any], to: int, tag: int = 0) -> Request:
-        """Begin to send an array; return without waiting for the other rank."""
+        """Start to send an array; return without waiting for the other rank."""
 
     @abstractmethod
     def irecv(self, array: NDArray[Any], source: int, tag: int = 0) -> Request:
-        """Begin to receive into an array, of the size that is sent."""
+        """Start to receive into an array of the size that is sent."""
 
     @abstractmethod
     def test(self, requests: list[Request]) -> bool:
-        """Let messages move, and return whether all of these are done; soon, in either case."""
+        """Return, without blocking, whether all of these messages are complete; make progress on pending ones."""
 
     @abstractmethod
     def abort(self) -> None:
-        """End all ranks of the job, or this one in a way that the others notice."""
+        """End all ranks of the job, or end this one so that the others notice."""
 
     def wait(self, requests: list[Request]) -> None:
-        """Return when all requests are done. What takes longer than two milliseconds waits for somebody else's work.
+        """Return when all requests are complete.
 
-        Then this rank sleeps: where cores are scarce, the other ranks need this one.
+        After two milliseconds the rank sleeps between polls, since other ranks may need its core for their work.
         """
         if not requests:
             return
@@ -83,12 +83,12 @@ class Communicator(ABC):
                 self.check()
             if waited > _longest():
                 raise SamplingError(
-                    f"no word from the other ranks for {_longest():g} s; a rank hangs or a host is cut off: mend that "
-                    "and go on with --resume, or set PSGLD_PATIENCE to more seconds"
+                    f"no message from the other ranks for {_longest():g} s: a rank hangs or a host is disconnected; "
+                    "fix that and resume with --resume, or set PSGLD_PATIENCE to more seconds"
                 )
 
     def broadcast(self, arrays: Sequence[tuple[NDArray[Any], int]]) -> None:
-        """Have on all ranks what one of them has, for each (array, rank)."""
+        """Copy each array from its rank to all ranks, for each (array, rank)."""
         requests = []
         for array, source in arrays:
             if source != self.rank:
@@ -98,9 +98,9 @@ class Communicator(ABC):
         self.wait(requests)
 
     def allreduce(self, array: NDArray[Any]) -> None:
-        """Replace an array by its sum over the ranks: the same bits on all of them.
+        """Replace an array by its sum over the ranks, bit-identical on all of them.
 
-        The engine adds tables in which one rank has a number and the others zero, or integers: exact in any order.
+        The engine sums integers, or tables in which all ranks but one have zero: the sum is exact in any order.
         """
         if self.rank == 0:
             for rank in range(1, self.size):
@@ -113,20 +113,20 @@ class Communicator(ABC):
 
     @property
     def machine(self) -> str:
-        """A name that the ranks of one machine have in common, and no others."""
+        """An identifier of the machine: equal for ranks on the same machine, different otherwise."""
         return platform.node()
 
     def check(self) -> None:  # noqa: B027
-        """Raise SamplingError if a rank is known to have left; asked now and then by those who wait."""
+        """Raise SamplingError if another rank has ended; called every 0.1 s while waiting."""
 
     def is_lost(self, error: BaseException) -> bool:
-        """Return whether an error says that another rank is gone."""
+        """Return whether an error means that another rank has ended."""
         return isinstance(error, ConnectionError | EOFError)
 
 
 @cache
 def _longest() -> float:
-    """Return the seconds that a rank waits for others. A host that is cut off sends nothing, not even an end."""
+    """Return the time-out of a rank in seconds. A disconnected host sends nothing, not even the end of a connection."""
     text = os.environ.get("PSGLD_PATIENCE", "600")
     try:
         seconds = float(text)

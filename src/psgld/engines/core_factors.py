@@ -1,4 +1,4 @@
-"""Factors that the core moves: what all engines that run it have in common."""
+"""Factors in the compiled core: the common part of all engines that run it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from .core_grid import CoreGrid
 
 _KEPT = {"W": (W, "x"), "H": (H, "x"), "saved_W": (W, "saved"), "saved_H": (H, "saved")}
 _MOMENTA = {"momentum_W": (W, "momentum"), "momentum_H": (H, "momentum")}
-"""The arrays of a chain that cannot be worked out again: factor, and name in the core."""
+"""The arrays of a chain that a checkpoint must keep: factor, and name in the core."""
 
 NO_DRAWS = np.empty((0, 0), np.int32)
-"""To the core: all entries are read."""
+"""Tells the core to read all entries."""
 
 
 def core_chain(
     grid: CoreGrid, components: int, likelihood: Likelihood, floor: float
 ) -> _core.Chain32 | _core.Chain64:
-    """Return a chain of the core, of the precision of the grid."""
+    """Return a chain of the core, in the precision of the grid."""
     make = _core.Chain32 if isinstance(grid.core, _core.Grid32) else _core.Chain64
     return make(grid.core, components, grid.swapped, likelihood.functor, floor, grid.zeros, grid.thin)
 
 
 class CoreFactors(Factors):
-    """Factors in a chain of the core. A subclass moves them, and knows which rows are here."""
+    """Factors in a chain of the core. A subclass runs the updates, and knows which rows this process keeps."""
 
     def __init__(
         self, core: _core.Chain32 | _core.Chain64, grid: CoreGrid, components: int, likelihood: Likelihood
@@ -44,16 +44,16 @@ class CoreFactors(Factors):
     def set_dynamics(
         self, key: int, metric: MetricName, mirror: bool, temperature: float, second_order: bool = False
     ) -> None:
-        """Set the key of the noise, the metric D, whether x ← |x| after each step, τ, and whether ρ is ever > 0."""
+        """Set the key of the noise, the metric D, reflection (x ← |x| after a step), τ, and the order of the step."""
         self.core.key, self.core.metric, self.core.mirror = key, metric, mirror
         self.core.temperature, self.second_order = temperature, second_order
 
     def set_momentum(self, rho: float) -> None:
-        """Set ρ; 0 for steps of first order."""
+        """Set the momentum ρ; 0 gives first-order steps."""
         self.core.momentum = rho
 
     def set_parameters(self, phi: float, others: Sequence[float]) -> None:
-        """Set the dispersion φ of the likelihood, and its other parameters."""
+        """Set the dispersion φ of the likelihood and its other parameters."""
         self.core.phi = phi
         self.core.set_parameters(np.array([*self._constants, *others], np.float64))
 
@@ -71,23 +71,23 @@ class CoreFactors(Factors):
             self.core.set_coupling(which, coupling)
 
     def set_move(self, which: int, move: NDArray[np.float64]) -> None:
-        """Set which components of a factor move: 1, or 0 for those that stay."""
+        """Set which components of a factor are updated: 1, or 0 for fixed components."""
         self.core.set_move(which, move)
 
     def set_curvature(self, which: int, curvature: NDArray[np.float64], ridge: NDArray[np.float64]) -> None:
-        """Set 1/D of the real-valued metric: count × curvature + ridge, with the entries of each row as count."""
+        """Set 1/D of the real-valued metric: count × curvature + ridge; count is the number of entries of a row."""
         self.core.set_curvature(which, curvature, ridge)
 
     def curvature(self, which: int) -> NDArray[np.float64]:
-        """Return what `set_curvature` was given, (2, K)."""
+        """Return the arguments of `set_curvature`, (2, K)."""
         return self.core.curvature(which)
 
     def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows of a factor in the strips; -1 where another rank keeps them."""
+        """Return the positions in the strips of rows of a factor; -1 for rows that another rank keeps."""
         return self.core.positions(which, rows)
 
     def set_weights(self, state: Mapping[str, Any]) -> None:
-        """Take in what `weights` returned."""
+        """Set the sums to what `weights` returned."""
         self._write(W, "sum", state["weights_W"])
         self._write(H, "sum", state["weights_H"])
 

@@ -1,4 +1,4 @@
-"""V cut into blocks in the form of the core; shared by all chains."""
+"""V in blocks, in the data structure of the compiled core; shared by all chains."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from .base import H, W
 from .mapped import mapped_grid
 
 _FEW = 3
-"""Entries a row of a block that the core takes one by one (`few` in sparse_block.hpp)."""
+"""Up to this number of entries per row of a block, the core processes them one by one (`few` in sparse_block.hpp)."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class CoreGrid:
-    """V cut into blocks, in the core's own form; shared by all chains."""
+    """V in blocks, in the data structure of the core; shared by all chains."""
 
-    core: Any  # of all outer strips, or of those that are kept here
+    core: Any  # all outer strips, or those that this process keeps
     shape: tuple[int, int]
     blocks: int
-    swapped: bool  # the columns of V are the outer side
+    swapped: bool  # whether the columns of V are the outer side
     zeros: bool
     part_sizes: NDArray[np.int64]
-    """Entries of each part."""
+    """The number of entries of each part."""
     hopping: bool = False
-    """Parts belong to ranks, and whole chains go from one to the next; else strips do."""
+    """Whether each rank owns parts, and chains move from rank to rank; otherwise each rank owns strips."""
 
     def cut_for_draws(self, share: float) -> NDArray[np.int64]:
-        """Cut the work for iterations that draw a share of the entries; return what each chunk of each part holds."""
+        """Cut the work for iterations that draw a share of the entries; return the entries per chunk of each part."""
         self.core.cut_chunks(share)
         return np.asarray(self.core.chunk_entries(self.zeros))
 
     @property
     def thin(self) -> bool:
-        """Whether a row of the outer factor has few entries a block: its rows then lie close in memory."""
+        """Whether a row of the outer factor has few entries per block: its rows are then stored with a small stride."""
         return bool(self.part_sizes.sum() < _FEW * self.blocks * max(self.shape))
 
     @property
     def outer(self) -> int:
-        """The factor whose strips stay: the longer one."""
+        """The factor whose strips stay with their worker: the longer one."""
         return H if self.swapped else W
 
     @property
     def inner(self) -> int:
-        """The factor whose strips meet all strips of the other in turn: the shorter one."""
+        """The factor whose strips are paired with all strips of the outer one in turn: the shorter one."""
         return W if self.swapped else H
 
 
@@ -63,8 +63,8 @@ def core_grid(
     dtype: np.dtype[Any],
     own: tuple[int, int] | None = None,
 ) -> Any:
-    """Cut V - shift into blocks, in the core's own form; with `own`, those of a run of the outer strips."""
-    # The inner side is hit in any order, so the shorter one: it stays in cache.
+    """Cut V - shift into blocks of the core; with `own` = (first, end), only those outer strips."""
+    # The inner side is accessed in random order, so it is the shorter one, which stays in cache.
     swapped = columns_are_outer(data)
     outer, inner = (cols, rows) if swapped else (rows, cols)
     first, last = own or (0, outer.number)
@@ -83,7 +83,7 @@ def core_grid(
 def whole_grid(
     data: Source, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any], hopping: bool = False
 ) -> CoreGrid:
-    """Cut V - shift into blocks, all of them here."""
+    """Cut V - shift into blocks, all of them in this process."""
     core, swapped, zeros = (
         core_grid(data, rows, cols, shift, dtype),
         columns_are_outer(data),
@@ -100,7 +100,7 @@ def columns_are_outer(data: Source) -> bool:
 
 
 def part_sizes(entries: NDArray[np.int64], rows: Strips, cols: Strips, zeros: bool) -> NDArray[np.int64]:
-    """Return the entries of each part from those of the blocks, row strips × column strips."""
+    """Return the number of entries of each part, given those of the blocks (row strips × column strips)."""
     if zeros:
         entries = np.outer(np.diff(rows.bounds), np.diff(cols.bounds))
     strip = np.arange(rows.number)

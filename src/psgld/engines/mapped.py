@@ -1,7 +1,7 @@
-"""Blocks in a file beside the shards, mapped into memory: V may be larger than the memory.
+"""Blocks in a memory-mapped file next to the shards: V may be larger than the memory.
 
-The file is written once, strip by strip, and used again by later runs, once all of it has been checked. While a part
-is worked on, the disk fetches the next. Pages go again when the memory is wanted, so only the factors need to fit.
+The file is written once, strip by strip, and reused by later runs after all of it has been verified. The next part is
+read from disk while the current one is processed. The system may drop its pages: only the factors must fit in memory.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .block_cache import BlockFolder, block_folder
 _FORMAT = 3
 
 MakeGrid = Callable[[int, bool], Any]
-"""Returns the core's grid of blocks in an open file: one to be filled, or one to be checked."""
+"""Returns the core's grid of blocks in an open file: to be filled (True), or to be verified (False)."""
 
 
 def mapped_grid(
     data: Shards, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any], swapped: bool
 ) -> Any:
-    """Return the core's grid of blocks in a file; write the file, unless it is there and as it was written."""
+    """Return the core's grid of blocks in a file; write the file, unless a valid one exists."""
     key = _key(data, shift, dtype, swapped)
     counts = [np.asarray(side, np.float64) for side in (data.row_counts(), data.col_counts())]
     entries = data.block_entries
     if entries.max() >= 2**32:
         raise DataError(
-            f"{data.path}: a block has {entries.max()} entries, at most 4294967295 are possible; shard the data "
+            f"{data.path}: a block has {entries.max()} entries, at most 4294967295 are allowed; shard the data "
             f"into more than {data.blocks} blocks"
         )
     if swapped:
@@ -49,7 +49,7 @@ def mapped_grid(
 
     try:
         with block_folder(data.folder) as folder:
-            name = f"blocks-{key[:16]}-{os.geteuid()}.bin"  # others cannot read it
+            name = f"blocks-{key[:16]}-{os.geteuid()}.bin"  # one file per user: others cannot read it
             return _found(folder, name, grid) or _written(folder, name, grid, data, shift)
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -59,7 +59,7 @@ def mapped_grid(
 
 
 def _found(folder: BlockFolder, name: str, grid: MakeGrid) -> Any:
-    """Return the blocks that a run before has written; None if there are none, or none that can be used."""
+    """Return the blocks that an earlier run wrote; None if there are none, or if they are not valid."""
     try:
         with folder.found(name) as file:
             return grid(file, False)
@@ -77,13 +77,13 @@ def _written(folder: BlockFolder, name: str, grid: MakeGrid, data: Shards, shift
         for b in range(data.blocks):
             strip = data.strip(b)
             if not made.fill(strip.indptr, strip.indices, strip.values, strip.rows, b, shift):
-                raise DataError(f"{data.path}: strip {b} is not what the manifest says; shard the data again")
+                raise DataError(f"{data.path}: strip {b} differs from the manifest; shard the data again")
         data.check_totals()
         made.finish()
         return made
 
 
 def _key(data: Shards, shift: float, dtype: np.dtype[Any], swapped: bool) -> str:
-    """Return a name for everything that decides the bytes of the file."""
+    """Return a hash of everything that determines the contents of the file."""
     parts = [_FORMAT, data.fingerprint(), float(shift).hex(), dtype.name, swapped, sys.byteorder]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

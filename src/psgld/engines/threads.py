@@ -1,4 +1,4 @@
-"""All cores of one machine: threads that share the factors and take blocks as they become free.
+"""All cores of one machine: threads share the factors, and a thread that is free takes the next block.
 
 The chain does not depend on the number of threads.
 """
@@ -25,7 +25,7 @@ from .core_grid import CoreGrid, whole_grid
 
 
 def check_threads(n: object) -> None:
-    """Refuse a number of threads that is neither None nor from 1 to 1024."""
+    """Raise ModelError unless the number of threads is None or from 1 to 1024."""
     if n is None:
         return
     if not is_integer(n) or not 1 <= n <= 1024:
@@ -51,7 +51,7 @@ class Threads(Engine):
         return int(self.threads or available_cores())
 
     def share(self, chains: int) -> Threads:
-        """Return the engine for one of several chains that run side by side."""
+        """Return the engine for one of several concurrent chains."""
         return replace(self, threads=max(1, self.workers // chains))
 
     def grid(
@@ -63,13 +63,13 @@ class Threads(Engine):
         dtype: np.dtype[Any],
         hopping: bool = False,
     ) -> CoreGrid:
-        """Cut V - shift into blocks; on one machine chains need not hop."""
+        """Cut V - shift into blocks. `hopping` is ignored: on one machine chains do not move."""
         return whole_grid(data, rows, cols, shift, dtype)
 
     def factors(
         self, grid: CoreGrid, components: int, likelihood: Likelihood, floor: float
     ) -> ThreadedFactors:
-        """Place two factors of zeros on a grid."""
+        """Create two factors of zeros on a grid."""
         return ThreadedFactors(grid, components, likelihood, floor, self.workers)
 
 
@@ -94,25 +94,25 @@ class ThreadedFactors(CoreFactors):
         stretch: Stretch,
         marks: NDArray[np.int64],
         entries: Entries,
-        room: tuple[NDArray[Any], NDArray[Any]],
+        buffers: tuple[NDArray[Any], NDArray[Any]],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Run iterations, and look at the factors after as many of them as `marks` says, all in one call."""
-        return self.core.advance_marking(self._pool, *_numbers(stretch), marks, *entries, *room)
+        """Run iterations, and read the factors at `marks`, all in one call of the core."""
+        return self.core.advance_marking(self._pool, *_numbers(stretch), marks, *entries, *buffers)
 
-    def reserve(self, room: NDArray[Any]) -> None:
-        """Have the system provide the memory of draws, (draws, rows, width), by all threads: they are written soon."""
-        _core.make_pages(self._pool, room)
+    def reserve(self, buffers: NDArray[Any]) -> None:
+        """Have the operating system allocate the pages of an array of draws ahead of use, on all threads."""
+        _core.make_pages(self._pool, buffers)
 
     def accumulate(self, kind: SumName, part: int = -1) -> None:
-        """Add up scores or weights over a part (or over all of V) for every row of both factors."""
+        """Sum scores or weights over a part (or over all of V) for every row of both factors."""
         self.core.accumulate(self._pool, kind, part)
 
     def set_bound(self, which: int, rate: NDArray[np.float64]) -> None:
-        """Take the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
+        """Compute the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
         self.core.set_bound(self._pool, which, rate)
 
     def accumulated(self, which: int) -> NDArray[Any]:
-        """Return what `accumulate` added up for a factor."""
+        """Return the sums of `accumulate` for a factor."""
         return self._read(which, "sum")
 
     def sums(self) -> NDArray[np.float64]:
@@ -125,23 +125,23 @@ class ThreadedFactors(CoreFactors):
         return _core.add_rows(table).reshape(self.components, self.components)
 
     def squared_residuals(self) -> float:
-        """Return Σ(v - μ)² as found at the last visit to each block."""
+        """Return Σ(v - μ)², each block as of its last update."""
         return float(_core.add_rows(self.core.strip_squares())[0])
 
     def save(self) -> None:
-        """Remember the present state."""
+        """Save the current state in memory."""
         self.core.save()
 
     def restore(self) -> None:
-        """Go back to the state that `save` remembered, at rest."""
+        """Return to the state of the last `save`, with zero momentum."""
         self.core.restore()
 
     def fresh_squared_residuals(self) -> float:
-        """Return Σ(v - μ)² at the present state: a pass over the data."""
+        """Return Σ(v - μ)² at the current state, by a pass over the data."""
         return self.core.fresh_squares(self._pool)
 
     def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return a copy of the first `width` components of a factor, rows in their original order."""
+        """Return a copy of the first `width` components of a factor, rows in the order of V."""
         return self._read(which, "x", width, out)
 
     def set_factor(self, which: int, x: NDArray[Any]) -> None:
@@ -149,7 +149,7 @@ class ThreadedFactors(CoreFactors):
         self._write(which, "x", x)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the factors and the squared residuals, and those to which the chain would go back."""
+        """Return the factors and squared residuals, and those of the last `save`."""
         return {
             **{name: self._read(which, kind) for name, (which, kind) in self._kept().items()},
             "residuals": self.core.residuals(False),
@@ -157,14 +157,14 @@ class ThreadedFactors(CoreFactors):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Take in what `state` returned."""
+        """Set the state to what `state` returned."""
         for name, (which, kind) in self._kept().items():
             self._write(which, kind, state[name])
         for saved, name in ((False, "residuals"), (True, "saved_residuals")):
             self.core.set_residuals(saved, np.ascontiguousarray(state[name], np.float64))
 
     def weights(self) -> dict[str, NDArray[Any]]:
-        """Return what was accumulated last, to be taken in again by `set_weights`."""
+        """Return the sums of the last `accumulate`, for `set_weights`."""
         return {"weights_W": self.accumulated(W), "weights_H": self.accumulated(H)}
 
     def _read(
@@ -176,24 +176,24 @@ class ThreadedFactors(CoreFactors):
         return out
 
     def noise(self, which: int, iteration: int) -> NDArray[np.float32]:
-        """Return the standard normals that iteration uses for a factor."""
+        """Return the standard normals of an iteration for a factor."""
         return self.core.noise(which, iteration, np.arange(self.grid.shape[which]))
 
     def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order of entries of V by their places on the outer side: a thread has its strips at hand."""
+        """Return a permutation that sorts entries of V by their position in the outer factor, for cache locality."""
         outer = self.grid.outer
         return np.argsort(self.positions(outer, cols if outer == H else rows), kind="stable")
 
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of places."""
+        """Return Σ_k w_ik h_kj at pairs of positions."""
         return self.core.mu(rows, cols)
 
     def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
+        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of positions."""
         return self.core.log_kernel_at(self._pool, rows, cols, values)
 
 
 def _numbers(stretch: Stretch) -> _Numbers:
-    """Return a stretch as the core takes it."""
+    """Return a stretch as the arguments of the core."""
     draws = NO_DRAWS if stretch.draws is None else stretch.draws
     return stretch.t, stretch.parts, stretch.steps, stretch.scales, draws

@@ -1,1 +1,1 @@
-"""A run: its chains, the loop, what is kept of them."""
+"""A run: its chains, the sampling loop, and the recorded draws and traces."""

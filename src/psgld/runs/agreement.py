@@ -1,4 +1,4 @@
-"""What `psgld.sample` does besides, where several processes run a chain together."""
+"""Extra steps of `psgld.sample` where several processes run a chain: error handling, and equal arguments."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def together(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return a function that ends all ranks if one of them fails, where its `engine` has several."""
+def abort_on_error(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorate a function so that an error on one rank ends all ranks of its `engine`."""
 
     @wraps(function)
     def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -37,9 +37,9 @@ def together(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def for_ranks(sampler: Sampler, data: Source, engine: Engine, strips: int | None = None) -> Sampler:
-    """Return the sampler with a strip for each rank at least, if the number of strips was left to us.
+    """Return the sampler with at least one strip per rank, if the user left the number of strips open.
 
-    A run that goes on keeps the `strips` that it has, whatever the number of ranks is now.
+    A resumed run keeps its number of `strips`, for any number of ranks.
     """
     if isinstance(sampler, PSGLD | DSGD) and sampler.blocks is None and strips and data.strips is None:
         sampler = replace(sampler, blocks=strips)
@@ -54,8 +54,10 @@ def for_ranks(sampler: Sampler, data: Source, engine: Engine, strips: int | None
     return sampler
 
 
-def alike(engine: Engine, setup: Any, plan: Plan, keys: list[int], pairs: Any, random: bool) -> list[int]:
-    """Return the keys of the chains, rank 0's if they are random, after making sure that all ranks run the same."""
+def checked_keys(
+    engine: Engine, setup: Any, plan: Plan, keys: list[int], pairs: Any, random: bool
+) -> list[int]:
+    """Check that all ranks have the same arguments; return the keys of the chains, rank 0's if they are random."""
     if random:
         keys = engine.agree_on_keys(keys)
     engine.check_same(_shared(setup, plan, keys, pairs))
@@ -63,7 +65,7 @@ def alike(engine: Engine, setup: Any, plan: Plan, keys: list[int], pairs: Any, r
 
 
 def _shared(setup: Any, plan: Plan, keys: list[int], pairs: Any) -> dict[str, str]:
-    """Return all that must be the same on all ranks, by names that the user knows."""
+    """Return everything that must be equal on all ranks, by names that the user knows."""
     data, settings = setup.data, vars(setup.settings)
     steps = tabulate(setup.step_size, 1, 100)
     track = None if pairs is None else np.stack([np.asarray(p, np.int64) for p in pairs])

@@ -1,4 +1,4 @@
-"""The chains of a run: one after the other or side by side, until done or interrupted."""
+"""The chains of a run: one after another or concurrently, until complete or interrupted."""
 
 from __future__ import annotations
 
@@ -13,67 +13,67 @@ from ..system import cost
 from ..system.limits import check_room_for_threads
 from .draws import Draws
 from .interrupt import Interrupt
-from .lockstep import Abreast
+from .lockstep import LockstepChains
 from .loop import Plan, run
 from .progress import Meter, ProgressOption
-from .recorder import Recorder, Share
+from .recorder import Recorder, RowOwnership
 from .warm_start import Start
 
 
 class Saver(Protocol):
-    """What writes the chains of a run somewhere every so often, and takes them up again (`storage.saver`)."""
+    """Writes checkpoints of the chains of a run, and restores chains from them (`storage.saver`)."""
 
     @property
     def path(self) -> Path:
-        """Where it writes."""
+        """The path of the store."""
 
     @property
     def failure(self) -> str | None:
-        """What keeps a chain from being written, or None."""
+        """Why a chain could not be written, or None."""
 
     @property
-    def spread(self) -> Share | None:
-        """Which rows of the draws each process keeps, if there are several."""
+    def ownership(self) -> RowOwnership | None:
+        """The rows of the draws that each process keeps, if there are several."""
 
     def restore(self, recorder: Recorder, plan: Plan) -> None:
-        """Let a chain and its recorder go on from their checkpoint, if there is one."""
+        """Restore a chain and its recorder from their checkpoint, if there is one."""
 
     def due(self, recorder: Recorder) -> bool:
         """Return whether it is time for the next checkpoint of a chain."""
 
     def save(self, recorder: Recorder) -> None:
-        """Begin to write what is new of a chain, then its checkpoint."""
+        """Start to write the new draws of a chain, then its checkpoint."""
 
     def commit(self, wait: bool = False) -> None:
-        """Write the checkpoints whose draws all processes have written."""
+        """Write the checkpoints of which all processes have written their draws."""
 
     def finish(self, recorders: list[Recorder]) -> None:
-        """Wait until all is written, and add what only the whole run tells."""
+        """Wait until everything is written, and add the results of the complete run."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What every chain of a run needs."""
+    """The settings and data that all chains of a run share."""
 
     setup: Any
     plan: Plan
-    room: Draws
+    draws: Draws
     pairs: Any
     probes: Probes
     begin: Start | None = None
     saver: Saver | None = None
     precision: str | None = None
-    """What the draws are rounded to; None leaves them as they are."""
+    """The floating-point type that draws are rounded to; None for no rounding."""
 
 
 def run_all(
     work: Work, keys: list[int], engine: Engine, progress: ProgressOption
 ) -> tuple[list[Recorder], bool]:
-    """Run the chains with these keys; return their recorders, and whether they were interrupted."""
+    """Run the chains with these keys; return their recorders, and whether the run was interrupted."""
     several = len(keys) > 1 and engine.workers > 1 and not engine.distributed
-    side_by_side = several and work.setup.seconds_an_iteration < cost.SIDE_BY_SIDE
-    own = engine.share(len(keys)) if side_by_side else engine
+    concurrent = several and work.setup.seconds_per_iteration < cost.SIDE_BY_SIDE
+    own = engine.share(len(keys)) if concurrent else engine
     meter = Meter(progress if engine.rank == 0 else False, len(keys) * work.plan.iterations)
     recorders: list[Recorder | None] = [None] * len(keys)
     with Interrupt() as interrupt:
@@ -83,7 +83,7 @@ def run_all(
                 recorders[number] = recorder = _start(work, number, keys[number], own)
                 _finish(work, [recorder], meter, interrupt, engine)
 
-        def all_abreast() -> None:
+        def in_lockstep() -> None:
             if not _asked(interrupt, engine):
                 group = [_start(work, number, key, own) for number, key in enumerate(keys)]
                 recorders[:] = group
@@ -93,16 +93,16 @@ def run_all(
             try:
                 one(number)
             except BaseException:
-                interrupt.asked = True  # the other chains need not run to the end for the error to be seen
+                interrupt.asked = True  # stop the other chains, so that the error is raised soon
                 raise
 
         try:
-            if side_by_side:
+            if concurrent:
                 check_room_for_threads(min(engine.workers, len(keys)))
                 with ThreadPoolExecutor(engine.workers) as pool:
                     list(pool.map(guarded, range(len(keys))))
             elif work.setup.stay is not None:
-                all_abreast()
+                in_lockstep()
             else:
                 for number in range(len(keys)):
                     one(number)
@@ -116,8 +116,8 @@ def _start(work: Work, number: int, key: int, engine: Engine) -> Recorder:
     chain = work.setup.chain(key, work.probes, engine)
     if work.begin is not None:
         work.begin.begin(chain, number)
-    spread = None if work.saver is None else work.saver.spread
-    recorder = Recorder(chain, number, work.room, work.pairs, work.precision, spread)
+    ownership = None if work.saver is None else work.saver.ownership
+    recorder = Recorder(chain, number, work.draws, work.pairs, work.precision, ownership)
     if work.saver is not None:
         work.saver.restore(recorder, work.plan)
     return recorder
@@ -126,14 +126,14 @@ def _start(work: Work, number: int, key: int, engine: Engine) -> Recorder:
 def _finish(
     work: Work, recorders: list[Recorder], meter: Meter, interrupt: Interrupt, engine: Engine
 ) -> None:
-    """Run chains to the end of the plan, or until someone asks to stop; if they are several, abreast."""
+    """Run chains to the end of the plan, or until interrupted; several chains run in lockstep."""
     saver, stay = work.saver, work.setup.stay
     for chain in (recorder.chain for recorder in recorders):
         if chain.iteration:
             meter.update(chain.iteration, recorders[0].lp, len(chain.divergences))
     before = [recorder.recorded for recorder in recorders]
-    together: Any = None if stay is None else Abreast(recorders, stay)
-    chain, record = (recorders[0].chain, recorders[0]) if together is None else (together, together)
+    group: Any = None if stay is None else LockstepChains(recorders, stay)
+    chain, record = (recorders[0].chain, recorders[0]) if group is None else (group, group)
     for n in run(chain, work.plan, record, engine.agree):
         meter.update(n * len(recorders), recorders[0].lp, sum(len(r.chain.divergences) for r in recorders))
         if _asked(interrupt, engine):
@@ -149,12 +149,12 @@ def _finish(
     if saver is not None:
         saver.commit(wait=True)
         for recorder in recorders:
-            if recorder.spread is not None:
-                recorder.spread.collect(recorder.draws, recorder.number, recorder.kept)
+            if recorder.ownership is not None:
+                recorder.ownership.collect(recorder.draws, recorder.number, recorder.kept)
 
 
 def _asked(interrupt: Interrupt, engine: Engine) -> bool:
-    """Return whether any of the processes that run a chain together was asked to stop."""
+    """Return whether any process of the run was asked to stop."""
     if engine.any(interrupt.asked):
         interrupt.asked = True
     return interrupt.asked

@@ -1,4 +1,4 @@
-"""Draws of all chains, in arrays that are made before sampling starts."""
+"""Draws of all chains, in arrays that are allocated before sampling starts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..models.modes import FACTORS, NAMES, Mode
 from ..system.limits import available_memory
 
 _LINE = 64
-"""Bytes of a cache line."""
+"""Bytes per cache line."""
 
 
-def _whole_lines(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-    """Return an empty array that begins with a cache line, so that threads can write its rows in any order."""
+def _aligned(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    """Return an empty array that is aligned to cache lines, so that threads can write its rows in any order."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + _LINE, np.uint8)
     first = -memory.ctypes.data % _LINE
@@ -33,8 +33,8 @@ def _whole_lines(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
 class ModeDraws:
     """Draws of one mode, dims (chain, draw, …): its factor (…, n, K), biases (…, n), rates (…, K').
 
-    Under a normal–Wishart prior also the mean m and the precision Λ of its rows, biases among the components. What the
-    model does not have is None.
+    Under a normal–Wishart prior also the mean m and the precision Λ of its rows; biases count as components. Arrays
+    that the model does not have are None.
     """
 
     factor: NDArray[Any]
@@ -45,13 +45,13 @@ class ModeDraws:
 
     @classmethod
     def empty(cls, chains: int, draws: int, kept: int, n: int, mode: Mode, dtype: str) -> ModeDraws:
-        """Make room for the draws of a mode of n rows."""
+        """Allocate the draws of a mode of n rows."""
         size, normal = mode.components, isinstance(mode.prior, NormalWishart)
         return cls(
-            _whole_lines((chains, kept, n, mode.rank), dtype),
+            _aligned((chains, kept, n, mode.rank), dtype),
             np.empty((chains, kept, n), dtype) if mode.biases else None,
             np.empty((chains, draws, size)),
-            # Not a number: a run that is resumed from an older store has no draws of them there.
+            # NaN: an older store, from which a run is resumed, has no draws of these.
             np.full((chains, draws, size), np.nan) if normal else None,
             np.full((chains, draws, size, size), np.nan) if normal else None,
         )
@@ -65,11 +65,11 @@ class ModeDraws:
 
 _FIELDS = ("factor", "bias", "rate", "mean", "precision")
 _PLACES = {getattr(names, field): (axis, field) for field in _FIELDS for axis, names in enumerate(NAMES)}
-"""Where each named array is: its mode, and the field there."""
+"""The mode and the field of each named array."""
 
 
 def _named(field: str) -> tuple[Any, ...]:
-    """Return a property for each mode that reads a field of it."""
+    """Return a property for each mode that reads one of its fields."""
 
     def of(axis: int) -> Any:
         return property(lambda draws: getattr(draws.modes[axis], field))
@@ -85,13 +85,13 @@ class Draws:
     Attributes
     ----------
     modes : the draws of each mode, rows and columns.
-    offset, phi : global offset and dispersion, 1 where the likelihood has none.
+    offset, phi : global offset, and dispersion (1 if the likelihood has none).
     W, H : the factors.
     row_bias, col_bias : the biases, or None.
     row_rate, col_rate : rates or precisions of the components.
-    row_mean, row_precision, col_mean, col_precision : m and Λ of the rows of W and H, biases among the components,
-        under a normal–Wishart prior; else None.
-    theta : the parameters of the likelihood but φ, dims (chain, draw, parameter); None where there are none.
+    row_mean, row_precision, col_mean, col_precision : m and Λ of the rows of W and H, with biases as components,
+        under a normal–Wishart prior; otherwise None.
+    theta : the parameters of the likelihood other than φ, dims (chain, draw, parameter), or None.
     """
 
     modes: tuple[ModeDraws, ...]
@@ -107,7 +107,7 @@ class Draws:
 
     @classmethod
     def of(cls, **arrays: Any) -> Draws:
-        """Return the draws whose `arrays` these are; those that a model does not have may be left out."""
+        """Return draws made of the named arrays. Arrays that the model does not have may be omitted."""
         modes = []
         for names in NAMES:
             given: dict[str, Any] = {field: arrays.get(getattr(names, field)) for field in _FIELDS}
@@ -115,17 +115,17 @@ class Draws:
         return cls(tuple(modes), arrays["offset"], arrays["phi"], arrays.get("theta"))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every array that there is, by its name in stores and files."""
+        """Return all arrays by their names in stores and files."""
         found = {name: getattr(self.modes[axis], field) for name, (axis, field) in _PLACES.items()}
         found |= {"offset": self.offset, "phi": self.phi, "theta": self.theta}
         return {name: array for name, array in found.items() if array is not None}
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Draws:
-        """Return draws of which every array is changed alike."""
+        """Return draws with a function applied to every array."""
         return self.of(**{name: change(array) for name, array in self.arrays().items()})
 
     def with_mode(self, axis: int, **changes: Any) -> Draws:
-        """Return draws with other arrays of a mode."""
+        """Return draws with some arrays of a mode replaced."""
         modes = list(self.modes)
         modes[axis] = replace(modes[axis], **changes)
         return replace(self, modes=tuple(modes))
@@ -134,7 +134,7 @@ class Draws:
     def empty(
         cls, chains: int, draws: int, shape: tuple[int, int], model: FactorModel, dtype: str, keep: bool
     ) -> Draws:
-        """Make room for all draws, or say at once that there is none."""
+        """Allocate all draws; raise SamplingError if they do not fit into memory."""
         kept = draws if keep else 0
         itemsize = np.dtype(dtype).itemsize
         factors = chains * kept * sum(shape) * model.components * itemsize
@@ -163,8 +163,8 @@ class Draws:
             eta += row[at][rows][:, None] + col[at]
         return np.asarray(eta)
 
-    def room(self, number: int, draws: slice) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return where draws of the factors of a chain go, if nothing else is made of them."""
+    def buffers(self, number: int, draws: slice) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return the arrays for draws of W and H of a chain; None if they cannot be copied directly (biases)."""
         W, H = (mode.factor[number, draws] for mode in self.modes)
         return None if self.modes[0].bias is not None and len(W) else (W, H)
 
@@ -191,14 +191,14 @@ class Draws:
             if chain.setup.engine.rank == 0:
                 factor[...], own.bias[number, draw] = mode.unpack(x, chain.hyper.offset)
 
-    def round(self, number: int, draw: int, precision: str, spread: Any = None) -> None:
-        """Round a draw of the factors and the biases to the numbers that a store keeps; or those rows that are here."""
+    def round(self, number: int, draw: int, precision: str, ownership: Any = None) -> None:
+        """Round a draw of the factors and biases to the precision of the store; only the rows that this rank owns."""
         for name, array in self.arrays().items():
             if name not in FACTORS or array.shape[1] == 0:
                 continue
-            rows = slice(None) if spread is None else spread.rows(name)
+            rows = slice(None) if ownership is None else ownership.rows(name)
             x = array[number, draw, rows]
-            _check_scale(name, x, precision, whole=spread is None)
+            _check_scale(name, x, precision, complete=ownership is None)
             with np.errstate(over="ignore"):
                 array[number, draw, rows] = x.astype(precision)
 
@@ -208,37 +208,37 @@ class Draws:
         return self.of(**self.arrays() | none)
 
     def part(self, chains: list[int], draws: int) -> Draws:
-        """Return the first draws of some of the chains."""
+        """Return the first `draws` draws of some chains."""
         return self.each(lambda array: array[chains, :draws])
 
 
-def _check_scale(name: str, x: NDArray[Any], precision: str, whole: bool) -> None:
-    """Raise if numbers of this size leave the range of a precision: to infinity, or all of them to few bits or 0."""
+def _check_scale(name: str, x: NDArray[Any], precision: str, complete: bool) -> None:
+    """Raise SamplingError if rounding overflows to infinity, or underflows for all numbers."""
     limits, largest = np.finfo(precision), float(np.abs(x).max(initial=0.0))
     if largest > float(limits.max):
         raise SamplingError(
             f"draws of {name} reach {largest:.3g}, the largest {precision} is {limits.max:g}; "
             "use store_dtype='float32'"
         )
-    if whole and 0 < largest < float(limits.smallest_normal):
+    if complete and 0 < largest < float(limits.smallest_normal):
         raise SamplingError(
-            f"draws of {name} are below {largest:.3g}, where {precision} keeps few digits or none (from "
-            f"{limits.smallest_normal:.2g} on it keeps all); use store_dtype='float32', or rescale V"
+            f"draws of {name} are below {largest:.3g}, where {precision} loses digits (it has "
+            f"full precision from {limits.smallest_normal:.2g} on); use store_dtype='float32', or rescale V"
         )
 
 
 def check_factors(draws: Draws) -> None:
-    """Raise unless there are draws of W and H."""
+    """Raise SamplingError unless there are draws of W and H."""
     if draws.W.shape[1] == 0:
         raise SamplingError("no draws of W and H were kept (keep=False); use posterior.tracked, or keep=True")
 
 
 def _check_memory(needed: int, chains: int, draws: int) -> None:
-    """Raise before sampling starts if the draws cannot fit."""
+    """Raise SamplingError if the draws do not fit into memory, before sampling starts."""
     free = available_memory()
     if free is not None and needed > 0.9 * free:
         raise SamplingError(
             f"{draws} draws of {chains} chains need {in_bytes(needed)}, {in_bytes(free)} are free, "
-            "a tenth of which is left to others; "
+            "of which nine tenths may be used; "
             "ask for fewer draws, a smaller rank, or keep=False with track=(rows, cols)"
         )

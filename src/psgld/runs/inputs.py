@@ -1,4 +1,4 @@
-"""What `sample` and `optimize` are given, checked; and what they choose where nothing was said."""
+"""Checks and defaults of the arguments of `sample` and `optimize`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _TUNE_CYCLES, _THIN_CYCLES = 200, 2
 _LEAST_TUNE, _LEAST_THIN = 1000, 10
 
 _BYTES_PER_CELL = 16
-"""Of a matrix with its zeros written out: the values in double precision, and once more in blocks."""
+"""Memory for a matrix with explicit zeros: the values in double precision, and a copy in blocks."""
 
 _MANY_CELLS = 10_000_000
-"""Cells from which on a warning says that zeros are written out."""
+"""Number of cells from which a warning is given that zeros are stored explicitly."""
 
 
 def usual_plan(sampler: Sampler, data: Source, components: int) -> tuple[int, int]:
-    """Return tune and thin where they are left out: as the sampler says, else counted in passes over the data.
+    """Return the defaults of tune and thin: those of the sampler, or a number of passes over the data.
 
-    Small data can have more of them: up to ten times as many between two draws, if that is brief all the same.
+    Small data get more iterations, up to ten times as many per draw, as long as they take little time.
     """
     if isinstance(sampler, Planned):
         return sampler.default_plan(data)
@@ -44,7 +44,7 @@ def usual_plan(sampler: Sampler, data: Source, components: int) -> tuple[int, in
 
 
 def check_counts(draws: int, tune: int | None, thin: int | None, chains: int) -> None:
-    """Refuse numbers of draws, iterations and chains that are none."""
+    """Raise SamplingError unless the numbers of draws, iterations and chains are valid."""
     check_count("draws", draws, least=1)
     check_count("chains", chains, least=1)
     if tune is not None:
@@ -54,13 +54,13 @@ def check_counts(draws: int, tune: int | None, thin: int | None, chains: int) ->
 
 
 def check_model(model: FactorModel | None, rank: int | None, call: str) -> None:
-    """Raise, before data are read, if there is nothing to make a model of."""
+    """Raise ModelError, before data are read, if neither a model nor a rank is given, or if they disagree."""
     if model is None:
         if rank is None:
             raise ModelError(
                 f"a model or a rank is needed: psgld.{call}(V, FactorModel(…)) or psgld.{call}(V, rank=16)"
             )
-        FactorModel(rank, "poisson")  # says what is wrong with a rank
+        FactorModel(rank, "poisson")  # raises if the rank is not valid
     elif not isinstance(model, FactorModel):
         raise ModelError(f"model must be FactorModel(rank=…, likelihood=…), got a {type(model).__name__}")
     elif rank is not None and rank != model.rank:
@@ -68,7 +68,7 @@ def check_model(model: FactorModel | None, rank: int | None, call: str) -> None:
 
 
 def chosen_model(model: FactorModel | None, rank: int | None, data: Source) -> FactorModel:
-    """Return the model, or one that suits the values."""
+    """Return the model, or one chosen from the values."""
     if model is not None:
         return model
     assert rank is not None
@@ -79,20 +79,20 @@ def chosen_model(model: FactorModel | None, rank: int | None, data: Source) -> F
 
 
 def ready(data: Source, model: FactorModel, dtype: str) -> Source:
-    """Check the values, and settle what absent entries mean."""
+    """Check the values against the model; return the data, with explicit zeros if the likelihood needs them."""
     likelihood = model.likelihood
     ends = data.min(), data.max()
     if likelihood.lattice or not likelihood.can_occur(np.array(ends)).all():
-        for values in data.value_parts():  # of shards the ends are known without reading them
-            model.check_values(values)  # says how many
+        for values in data.value_parts():  # the minimum and maximum of shards are known without reading them
+            model.check_values(values)  # its message has the number of invalid values
     _check_range(ends, dtype)
     if likelihood.splits:
         some = data.sample_entries(10_000)[2]
         if not np.array_equal(some, np.rint(some)):
             warn(
-                "values that are no counts under Poisson(): its variance is the mean, whatever their scale, and so "
-                "are its intervals; Poisson(phi=None) learns the variance, Gamma() and CompoundPoisson() suit "
-                "positive values better"
+                "values are not counts, but the likelihood is Poisson(): its variance is the mean at any scale, so "
+                "its intervals may be wrong; Poisson(phi=None) learns the variance, Gamma() and CompoundPoisson() "
+                "are for positive values"
             )
     if (
         data.is_sparse
@@ -101,7 +101,7 @@ def ready(data: Source, model: FactorModel, dtype: str) -> Source:
         and data.stored < data.shape[0] * data.shape[1]
     ):
         warn(
-            "sparse data under a count likelihood: absent entries are taken as unobserved; say absent='zero' in "
+            "sparse data under a count likelihood: absent entries are taken as unobserved; set absent='zero' in "
             "psgld.observations if they are zeros, or absent='unobserved' if not"
         )
     if data.absent == "zero" and likelihood.zeros is None:
@@ -110,7 +110,7 @@ def ready(data: Source, model: FactorModel, dtype: str) -> Source:
 
 
 def _check_range(ends: tuple[float, float], dtype: str) -> None:
-    """Refuse values whose squares leave the range of the numbers that the factors are kept in."""
+    """Raise DataError if the squares of the values exceed the range of the floating-point type of the factors."""
     largest = max(map(abs, ends))
     limit = 1e15 if dtype == "float32" else 1e120
     if largest > limit or 0 < largest < 1 / limit:
@@ -121,7 +121,7 @@ def _check_range(ends: tuple[float, float], dtype: str) -> None:
 
 
 def check_kinds(engine: Any, progress: Any, keep: Any = True) -> None:
-    """Refuse an engine, a progress or a `keep` of another kind."""
+    """Raise SamplingError if engine, progress or keep has a wrong type."""
     if not isinstance(engine, Engine):
         raise SamplingError(f"engine must be Threads(…), MPI(…) or Reference(), got {engine!r}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
@@ -143,7 +143,7 @@ def tracked_pairs(data: Source, track: Any) -> tuple[Any, Any]:
 
 
 def _filled(data: Source, likelihood: Likelihood) -> Source:
-    """Return the data with the implicit zeros written out: few likelihoods can add them up without."""
+    """Return the data with explicit zeros, as most likelihoods need them."""
     if not likelihood.can_occur(np.zeros(1)).all():
         raise ModelError(
             f'absent="zero" contradicts {likelihood!r}, which needs {likelihood.support}; use absent="unobserved"'
@@ -153,24 +153,24 @@ def _filled(data: Source, likelihood: Likelihood) -> Source:
     if cells > MOST_CELLS or (free is not None and needed > 0.9 * free):
         raise ModelError(
             f'absent="zero" with {likelihood!r} needs all {cells:,} cells in memory, {in_bytes(needed)}; at most '
-            f"{MOST_CELLS:,} are; use Poisson() or Gaussian(), which handle the zeros implicitly"
+            f"{MOST_CELLS:,} are allowed; use Poisson() or Gaussian(), which handle the zeros implicitly"
         )
     if cells > max(_MANY_CELLS, 10 * data.stored):
         warn(
-            f"{type(likelihood).__name__}() has the zeros written out: {cells:,} cells, {in_bytes(needed)}, instead of "
-            f"{data.stored:,} entries, and a pass takes as much longer; Poisson() adds them up unvisited"
+            f"{type(likelihood).__name__}() stores zeros explicitly: {cells:,} cells, {in_bytes(needed)}, instead of "
+            f"{data.stored:,} entries, and an iteration takes longer in proportion; Poisson() handles zeros implicitly"
         )
     return data.filled()
 
 
 def check_count(name: str, value: Any, least: int) -> None:
-    """Refuse what is no integer from `least` on."""
+    """Raise SamplingError unless a value is an integer >= `least`."""
     if not is_integer(value) or value < least:
         raise SamplingError(f"{name} must be an integer >= {least}, got {value!r}")
 
 
 def chain_keys(seed: Seed, chains: int) -> list[int]:
-    """Return the 64-bit noise key of each chain."""
+    """Return the 64-bit random key of each chain."""
     if isinstance(seed, np.random.Generator):
         seed = int(seed.integers(2**63))
     if isinstance(seed, np.random.SeedSequence):

@@ -1,6 +1,6 @@
-"""Ctrl-C during sampling: the first asks the chains to stop and keep what they have, a second one insists.
+"""Ctrl-C during sampling: the first stops the chains and keeps their draws, the second raises KeyboardInterrupt.
 
-SIGTERM, which batch systems send before they kill, ends a process at once, unless a command asks for `like_ctrl_c`.
+SIGTERM, which batch systems send before they kill a process, ends it at once, unless `like_ctrl_c` is used.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import final
 
 @final
 class Interrupt:
-    """While entered, SIGINT sets a flag instead of raising. Only the main thread may do that; elsewhere, nothing.
+    """A context in which SIGINT sets a flag instead of raising. It has an effect in the main thread only.
 
-    Where SIGINT is ignored it stays so: a shell starts what runs in its background like that, and `nohup` its command.
+    If SIGINT is ignored, it stays ignored, as for background jobs of a shell and under `nohup`.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Interrupt:
 
 @contextmanager
 def like_ctrl_c(number: int = signal.SIGTERM) -> Iterator[None]:
-    """Take the first signal of that number for Ctrl-C, if nobody else handles it; those after it do not insist."""
+    """Handle the first signal of this number like Ctrl-C, and ignore later ones. A handler of the user is kept."""
     ours = threading.current_thread() is threading.main_thread()
     if not ours or signal.getsignal(number) != signal.SIG_DFL:
         yield
@@ -53,7 +53,7 @@ def like_ctrl_c(number: int = signal.SIGTERM) -> Iterator[None]:
     def once(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_IGN)
         handler = signal.getsignal(signal.SIGINT)
-        if not callable(handler):  # ignored: so a shell starts what runs in its background
+        if not callable(handler):  # SIGINT is ignored, as for background jobs of a shell
             raise KeyboardInterrupt
         handler(signal.SIGINT, frame)
 

@@ -1,6 +1,6 @@
-"""Chains that move abreast: each on a rank of its own, for a while, then each on the next (`DSGLD` on MPI).
+"""Chains in lockstep: each stays on a rank for some iterations, then all move to their next ranks (`DSGLD` on MPI).
 
-To `loop.py` they are one chain with one recorder: the loop is the same.
+They have the interface of one chain and of one recorder, so that `loop.py` serves them, too.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, final
 
-from ..samplers import Marks, Room
+from ..samplers import DrawBuffers, Marks
 from .recorder import Recorder
 
 
 @final
-class Abreast:
-    """All chains of a run, moved together from hop to hop. Chains that a checkpoint left ahead wait for the others."""
+class LockstepChains:
+    """All chains of a run, advanced to the same iteration. Chains whose checkpoint is ahead wait for the others."""
 
     def __init__(self, recorders: list[Recorder], stay: int) -> None:
         self._recorders, self._stay = recorders, stay
@@ -22,21 +22,21 @@ class Abreast:
 
     @property
     def iteration(self) -> int:
-        """The iterations that all chains have behind them."""
+        """The number of iterations that all chains have completed."""
         return min(int(chain.iteration) for chain in self._chains)
 
     @property
     def recorded(self) -> int:
-        """The marks that all chains have behind them."""
+        """The number of marks that all chains have recorded."""
         return min(recorder.recorded for recorder in self._recorders)
 
     def advance(self, n: int) -> None:
-        """Run n iterations of each chain: between two hops, a rank has only the chains to work on that are there."""
+        """Run n iterations of each chain. Between two moves, a rank updates only the chains that it holds."""
         end = self.iteration + n
         while self.iteration < end:
             t = self.iteration
             last = t // self._stay * self._stay + self._stay
-            # What comes at the end of a cycle is done together: the ranks should not wait for each other before.
+            # All chains do the work at the end of a cycle at the same time, so that no rank waits for it earlier.
             stops = [end, last, *([last - 1] if last - 1 > t else [])]
             stop = min(stops + [c.iteration for c in self._chains if c.iteration > t])
             moving = [chain for chain in self._chains if chain.iteration == t]
@@ -48,18 +48,18 @@ class Abreast:
 
     passes = False
 
-    def run(self, marks: range, room: Room | None = None) -> Iterator[Marks]:
-        """Run all chains to the first of these iterations, where they rest."""
+    def run(self, marks: range, buffers: DrawBuffers | None = None) -> Iterator[Marks]:
+        """Run all chains to the first of these iterations, and pause there."""
         self.advance(marks[0] - self.iteration)
         yield Marks([self.iteration], [float("nan")], [float("nan")], 0, True)
 
-    def room(self, n: int, keep: bool) -> Room | None:
-        """Return None: the chains rest at each mark."""
+    def buffers(self, n: int, keep: bool) -> DrawBuffers | None:
+        """Return None: the chains pause at each mark."""
         return None
 
     def record(self, marks: Marks, keep: bool) -> None:
-        """Have each chain's recorder take in the mark at which it rests; with `keep`, as a draw."""
+        """Record the mark at which each chain pauses, in its own recorder; with `keep`, as a draw."""
         recorded = self.recorded
         for recorder in self._recorders:
             if recorder.recorded == recorded:
-                recorder.record(recorder.chain.rest(), keep)
+                recorder.record(recorder.chain.pause(), keep)

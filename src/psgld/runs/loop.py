@@ -1,4 +1,4 @@
-"""The only loop. A generator: stopping early, progress and Ctrl-C are plain Python around it."""
+"""The sampling loop, used by all samplers. It is a generator: early stopping and progress are handled by its caller."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, final
 
-from ..samplers import Marks, Room
+from ..samplers import DrawBuffers, Marks
 
 _SLICE = 0.2
-"""Seconds of compiled work between two looks at the outside world."""
+"""Seconds of compiled work between two yields, at which Ctrl-C, progress and checkpoints are handled."""
 
 
 @final
@@ -24,7 +24,7 @@ class Plan:
 
     @property
     def iterations(self) -> int:
-        """The number of iterations in all."""
+        """The total number of iterations."""
         return self.tune + self.draws * self.thin
 
     @property
@@ -37,28 +37,28 @@ class Plan:
         return max(1, -(-self.tune // 100))
 
     def fits(self, recorded: int, iteration: int) -> bool:
-        """Say whether a chain that has recorded so many marks can be at an iteration: at the last one, or behind it."""
+        """Return whether a chain with `recorded` marks can be at `iteration`: from its last mark up to the next."""
         at = [0, *(mark for marks, _ in self.marks() for mark in marks), self.iterations + 1]
         return at[recorded] <= iteration < at[recorded + 1]
 
     def marks(self) -> Iterator[tuple[range, bool]]:
-        """Yield the iterations at which something is recorded, and whether it is a draw."""
+        """Yield the iterations (marks) at which the trace is recorded, and whether a draw is kept there."""
         yield range(self._tune_every, self.tune + 1, self._tune_every), False
         yield range(self.tune + self.thin, self.iterations + 1, self.thin), True
 
 
 class Sink(Protocol):
-    """What takes in the marks of a chain."""
+    """Records the marks of a chain."""
 
     @property
     def recorded(self) -> int:
-        """The number of marks that are behind."""
+        """The number of marks recorded so far."""
 
-    def room(self, n: int, keep: bool) -> Room | None:
-        """Return where the next n draws of W and H go, perhaps none; None if the chain has to rest at each mark."""
+    def buffers(self, n: int, keep: bool) -> DrawBuffers | None:
+        """Return arrays for the next n draws of W and H (maybe empty); None if the chain must pause at each mark."""
 
     def record(self, marks: Marks, keep: bool) -> None:
-        """Take in marks; with `keep`, as draws."""
+        """Record marks; with `keep`, as draws."""
 
 
 def _alone(pace: float) -> float:
@@ -66,23 +66,23 @@ def _alone(pace: float) -> float:
 
 
 def run(chain: Any, plan: Plan, recorder: Sink, agree: Callable[[float], float] = _alone) -> Iterator[int]:
-    """Run a chain to the end of the plan; yield the number of iterations just done, a few times a second.
+    """Run a chain to the end of the plan; yield the number of iterations since the last yield, a few times per second.
 
-    A chain that is resumed goes on at the first mark that its recorder has not seen.
-    Processes that run a chain together `agree` on the pace, so that all of them yield at the same iterations.
+    A resumed chain continues at the first mark that is not recorded. Where several processes run a chain, `agree`
+    returns the pace of rank 0, so that all of them yield at the same iterations.
     """
-    pace = 1.0  # iterations a slice
+    pace = 1.0  # iterations per slice
     since, behind = 0, recorder.recorded
     for marks, keep in plan.marks():
-        pace = max(1.0, pace / 16)  # how long draws take is not known yet: their memory may be slow to come
+        pace = max(1.0, pace / 16)  # draws may take longer: the system has to provide their memory
         marks, behind = marks[behind:], max(0, behind - len(marks))
         while marks:
             start, before = chain.iteration, time.perf_counter()
             reach = start + max(1, int(pace))
             near = marks[: max(0, (reach - marks[0]) // marks.step + 1)]
             if near:
-                room = recorder.room(len(near), keep) if len(near) > 1 and chain.passes else None
-                for passed in chain.run(near, room):
+                buffers = recorder.buffers(len(near), keep) if len(near) > 1 and chain.passes else None
+                for passed in chain.run(near, buffers):
                     recorder.record(passed, keep)
                     marks = marks[len(passed.lp) :]
             else:

@@ -1,4 +1,4 @@
-"""Running mean and variance of μ at pairs given in advance, so that no draw of W or H need be kept."""
+"""Running mean and variance of μ at given cells, so that draws of W and H need not be kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..engines import H, W
 
 
 class Welford(Protocol):
-    """A number of draws, their mean, and the sum of the squared deviations from it."""
+    """The number of draws, their mean, and the sum of squared deviations from it."""
 
     @property
     def count(self) -> int: ...  # noqa: D102
@@ -34,7 +34,7 @@ class RunningMoments:
         self.squares = np.zeros(len(rows))
 
     def record(self) -> None:
-        """Take in the present state."""
+        """Add the current state of the chain."""
         eta = self._chain.factors.mu(self._rows, self._cols).astype(np.float64) + self._chain.setup.shift
         mu = self._chain.setup.model.likelihood.response(eta)
         self.count += 1
@@ -47,15 +47,15 @@ class RunningMoments:
         return {"count": self.count, "mean": self.mean.copy(), "squares": self.squares.copy()}
 
     def set_state(self, state: dict[str, Any], kept: int) -> None:
-        """Go on from what `state` returned after so many draws; raise ValueError if it is not of them."""
+        """Set the moments to what `state` returned; raise ValueError unless they are of `kept` draws."""
         self.count = int(state["count"])
         self.mean[:], self.squares[:] = state["mean"], state["squares"]
         if self.count != kept or not (np.isfinite(self.mean) & (self.squares >= 0)).all():
-            raise ValueError(f"moments of {self.count} draws, {kept} were kept")
+            raise ValueError(f"moments of {self.count} draws, but {kept} draws were kept")
 
     @staticmethod
     def pooled(parts: Sequence[Welford]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the mean and sd over the draws of all chains."""
+        """Return mean and standard deviation over the draws of all chains."""
         parts = [p for p in parts if p.count]
         n = sum(p.count for p in parts)
         mean = sum((p.count * p.mean for p in parts), np.zeros(len(parts[0].mean))) / n

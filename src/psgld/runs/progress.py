@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, nothing when piped or under CI, or any function of the user's."""
+"""Progress: a bar on a terminal, nothing in pipes and under CI, or a callback of the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, final
 @final
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come: iterations of all chains, the last log posterior, divergences so far."""
+    """The progress of a run: iterations of all chains, the last log posterior, divergences so far."""
 
     done: int
     total: int
@@ -25,7 +25,7 @@ ProgressOption = bool | None | Callable[[Progress], None]
 
 
 class Meter:
-    """Adds up the iterations of all chains and shows them."""
+    """Counts the iterations of all chains and displays them."""
 
     def __init__(self, option: ProgressOption, total: int) -> None:
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class Meter:
                 self._bar.update(n)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
 

@@ -1,4 +1,4 @@
-"""The recorder of one chain: at each mark a row of the trace, and after burn-in a draw and the moments."""
+"""Records one chain: a row of the trace at each mark and, after burn-in, a draw and the running moments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..samplers import Marks, Room
+from ..samplers import DrawBuffers, Marks
 from .draws import Draws
 from .moments import RunningMoments
 from .traces import Trace
@@ -15,26 +15,26 @@ from .traces import Trace
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _AHEAD = 1 << 26
-"""Bytes of draws for which memory is made ready at once: rarely, but nobody looks for Ctrl-C meanwhile, and memory that
-a virtual machine has to fetch from its host takes ten times as long."""
+"""Bytes of draws for which memory is allocated at once. Ctrl-C is not handled meanwhile, and memory that a virtual
+machine has to get from its host takes ten times as long."""
 
 
-class Share(Protocol):
-    """Which rows of the draws are kept here, where several processes share them (`storage.spread`)."""
+class RowOwnership(Protocol):
+    """The rows of the draws that this rank owns, where ranks share them (`storage.row_ownership`)."""
 
     def rows(self, name: str) -> slice:
-        """Return the rows of an array of draws that are kept here."""
+        """Return the rows of an array of draws that this rank owns."""
 
     def record(self, draws: Draws, chain: Any, number: int, draw: int) -> None:
-        """Copy the rows of the state of a chain that are kept here."""
+        """Copy the rows of the state of a chain that this rank owns."""
 
     def collect(self, draws: Draws, number: int, kept: int) -> None:
-        """Have all rows of the draws of a chain on rank 0."""
+        """Gather all rows of the draws of a chain on rank 0."""
 
 
 @final
 class Recorder:
-    """Keeps what a chain passes through."""
+    """Records draws, traces and running moments of one chain."""
 
     def __init__(
         self,
@@ -43,30 +43,30 @@ class Recorder:
         draws: Draws,
         track: Pairs | None,
         precision: str | None = None,
-        spread: Share | None = None,
+        ownership: RowOwnership | None = None,
     ) -> None:
         self.chain, self.number, self.draws, self.precision = chain, number, draws, precision
-        self.spread = spread
-        """Which rows of a draw are kept here, where ranks share them."""
+        self.ownership = ownership
+        """The rows of a draw that this rank owns, where ranks share them."""
         self.warmup, self.trace = Trace(), Trace()
         self.moments = RunningMoments(chain, *track) if track is not None else None
         self.kept = 0
-        self._ready = 0  # draws for which there is memory
+        self._ready = 0  # number of draws for which memory is allocated
         self._divergences = 0
 
     @property
     def lp(self) -> float:
-        """The last log posterior that was recorded."""
+        """The last recorded log posterior."""
         rows = self.trace.lp or self.warmup.lp
         return rows[-1] if rows else float("nan")
 
     @property
     def recorded(self) -> int:
-        """The number of marks that are behind."""
+        """The number of marks recorded so far."""
         return len(self.warmup.lp) + self.kept
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on, besides the draws and the traces."""
+        """Return the state needed to resume, besides draws and traces."""
         numbers = {"kept": self.kept, "marks": len(self.warmup.lp), "divergences": self._divergences}
         numbers["iteration"] = self.chain.iteration
         return numbers | (
@@ -74,16 +74,16 @@ class Recorder:
         )
 
     def set_state(self, state: dict[str, Any], stats: dict[str, Any], warmup: dict[str, Any]) -> None:
-        """Go on from what `state` returned and from the traces until then."""
+        """Resume from what `state` returned, and from the traces up to there."""
         self.kept, self._divergences = int(state["kept"]), int(state["divergences"])
         self.trace, self.warmup = Trace.of(stats), Trace.of(warmup)
         if self.moments is not None:
             self.moments.set_state({n: state[f"moments/{n}"] for n in self.moments.state()}, self.kept)
 
     def record(self, marks: Marks, keep: bool) -> None:
-        """Take in marks that a chain has passed, their draws being in the room; or the one at which it rests."""
+        """Record marks that a chain has passed, whose draws are in the buffers; or the mark at which it pauses."""
         n = len(marks.lp)
-        if keep and marks.resting:
+        if keep and marks.paused:
             self._keep()
             if self.moments is not None:
                 self.moments.record()
@@ -93,18 +93,18 @@ class Recorder:
         diverged, self._divergences = marks.divergences > self._divergences, marks.divergences
         (self.trace if keep else self.warmup).record(marks.iterations, marks.lp, marks.steps, diverged)
 
-    def room(self, n: int, keep: bool) -> Room | None:
-        """Return where the next n draws of W and H go, perhaps none; None if the chain has to rest at each mark."""
-        if keep and any(x is not None for x in (self.moments, self.spread, self.precision)):
+    def buffers(self, n: int, keep: bool) -> DrawBuffers | None:
+        """Return arrays for the next n draws of W and H (maybe empty); None if the chain must pause at each mark."""
+        if keep and any(x is not None for x in (self.moments, self.ownership, self.precision)):
             return None
         first, last = self.kept, self.kept + (n if keep else 0)
-        room = self.draws.room(self.number, slice(first, last))
-        if room is not None and last > self._ready:
+        buffers = self.draws.buffers(self.number, slice(first, last))
+        if buffers is not None and last > self._ready:
             self._make_ready(first, last)
-        return room
+        return buffers
 
     def _make_ready(self, first: int, last: int) -> None:
-        """Have memory at hand for draws up to the last, and some more: page by page, it would cost thrice as much."""
+        """Allocate memory for draws up to `last` and some more: page by page, it would take three times as long."""
         W, H = (x[self.number] for x in (self.draws.W, self.draws.H))
         if len(W):
             begin = max(first, self._ready)
@@ -113,10 +113,10 @@ class Recorder:
                 self.chain.factors.reserve(factor[begin : self._ready])
 
     def _keep(self) -> None:
-        """Record a draw; where ranks share its rows, those that are kept here."""
-        if self.spread is not None:
-            self.spread.record(self.draws, self.chain, self.number, self.kept)
+        """Record a draw; where ranks share its rows, only those that this rank owns."""
+        if self.ownership is not None:
+            self.ownership.record(self.draws, self.chain, self.number, self.kept)
         else:
             self.draws.record(self.chain, self.number, self.kept)
-        if self.precision is not None and (self.spread is not None or self.chain.setup.engine.rank == 0):
-            self.draws.round(self.number, self.kept, self.precision, self.spread)
+        if self.precision is not None and (self.ownership is not None or self.chain.setup.engine.rank == 0):
+            self.draws.round(self.number, self.kept, self.precision, self.ownership)

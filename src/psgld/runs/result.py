@@ -1,4 +1,4 @@
-"""What a run leaves: draws, traces, and how it was made. Storage writes it and reads it back."""
+"""The result of a run: draws, traces and settings. `storage` writes and reads it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Table = dict[str, NDArray[Any]]
 @final
 @dataclass(frozen=True, eq=False)
 class Tracked:
-    """Mean and sd of μ at the pairs that were followed while sampling."""
+    """Mean and standard deviation of μ at the tracked cells."""
 
     rows: NDArray[np.int64]
     cols: NDArray[np.int64]
@@ -34,7 +34,7 @@ class Tracked:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Draws, traces, settings; `Posterior` is this and what can be asked of it."""
+    """Draws, traces and settings of a run. `Posterior` adds predictions and diagnostics."""
 
     draws: Draws
     model: FactorModel
@@ -67,7 +67,7 @@ def assemble(
     keys: list[int],
     interrupted: bool,
 ) -> Result:
-    """Put together what the chains have recorded; of chains that were stopped early, as much as possible."""
+    """Return the result of the recorded chains; of interrupted chains, as many draws as possible."""
     n, chosen = usable([r.kept for r in recorders])
     if n == 0:
         raise KeyboardInterrupt("stopped during burn-in: there are no draws yet")
@@ -79,7 +79,7 @@ def assemble(
         tracked = Tracked(*pairs, *RunningMoments.pooled([r.moments for r in kept if r.moments is not None]))
     settings = describe(setup, plan, keys, len(kept[0].chain.probes.values))
     settings |= {
-        "bytes_moved": round(setup.bytes_an_iteration * sum(r.chain.iteration for r in kept)),
+        "bytes_moved": round(setup.bytes_per_iteration * sum(r.chain.iteration for r in kept)),
         "divergences": sum(len(r.chain.divergences) for r in kept),
         "interrupted": interrupted,
     }
@@ -99,7 +99,7 @@ def assemble(
 
 
 def usable(kept: list[int]) -> tuple[int, list[int]]:
-    """Return how many draws of which chains make the most of chains that were stopped at different places.
+    """Return how many draws of which chains to keep, so that interrupted chains give the most draws in total.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def usable(kept: list[int]) -> tuple[int, list[int]]:
 
 
 def describe(setup: Any, plan: Plan, keys: list[int], lp_entries: int) -> dict[str, Any]:
-    """Return how a run is made, fit for JSON."""
+    """Return the settings of a run, serialisable as JSON."""
     return {
         "version": version.__version__,
         "sampler": setup.settings.to_dict(),

@@ -1,4 +1,4 @@
-"""Traces: the log posterior, step size and divergences along a chain."""
+"""Traces: log posterior, step size and divergences of a chain, per recorded iteration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Trace:
     def record(
         self, iterations: Sequence[int], lp: list[float], step_sizes: Sequence[float], diverged: bool
     ) -> None:
-        """Add a row per mark; `diverged` tells whether the chain did before the first of them."""
+        """Add one row per mark. `diverged` is True if the chain diverged just before the first of them."""
         self.iteration.extend(iterations)
         self.lp.extend(lp)
         self.step_size.extend(step_sizes)
@@ -31,7 +31,7 @@ class Trace:
 
     @classmethod
     def of(cls, table: dict[str, NDArray[Any]]) -> Trace:
-        """Return the trace of which `table` returned the columns."""
+        """Return a trace from the columns that `table` returned."""
         return cls(**{name: column.tolist() for name, column in table.items()})
 
     def table(self) -> dict[str, NDArray[np.generic]]:

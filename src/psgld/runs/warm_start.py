@@ -1,4 +1,4 @@
-"""Where chains start, if not at random: the factors and hyperparameters of a draw for each."""
+"""Warm start: chains start at the factors and hyperparameters of given draws instead of at random."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .draws import Draws
 @final
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The factors that chains start at; chains beyond those there were share them in turn."""
+    """The draws at which chains start. If there are more chains than draws, draws are reused in turn."""
 
     draws: Draws
     model: FactorModel
 
     def begin(self, chain: Any, number: int) -> None:
-        """Put a chain there."""
+        """Set a chain to its start."""
         at, modes = (number % len(self.draws.phi), 0), self.model.modes
         offset = float(self.draws.offset[at]) - chain.setup.shift if self.model.bias else 0.0
         hypers, factors = [], []

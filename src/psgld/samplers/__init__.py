@@ -1,4 +1,4 @@
-"""Samplers, one file each: settings (what the user gives), and a chain (what moves). `base.py` is what they share."""
+"""Samplers, one file each: settings, given by the user, and a chain, which is advanced. `base.py` is the interface."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import SamplingError
-from .base import Chain, Marks, Planned, Room, Sampler, Setup, State
+from .base import Chain, DrawBuffers, Marks, Planned, Sampler, Setup, State
 from .bpmf_gibbs import BPMFGibbs
 from .dsgd import DSGD
 from .dsgld import DSGLD
 from .gibbs import Gibbs
 from .ld import LD
 from .psgld import PSGLD
-from .record import made_again
+from .record import sampler_from_record
 from .sgld import SGLD
 
 __all__ = [
@@ -25,10 +25,10 @@ __all__ = [
     "SGLD",
     "BPMFGibbs",
     "Chain",
+    "DrawBuffers",
     "Gibbs",
     "Marks",
     "Planned",
-    "Room",
     "Sampler",
     "Setup",
     "State",
@@ -45,17 +45,17 @@ SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "gibbs": Gibbs,
     "bpmf-gibbs": BPMFGibbs,
 }
-"""Samplers by the names that `psgld.sample(sampler=…)` and the command line take."""
+"""Samplers by their names in `psgld.sample(sampler=…)` and on the command line."""
 
 
 def sampler_from_dict(record: Mapping[str, Any]) -> Sampler:
-    """Return the sampler that `to_dict` described; raise SamplingError if a setting was a function of the user's."""
-    found: Sampler = made_again(record, SAMPLERS)
+    """Return the sampler that `to_dict` described; raise SamplingError if a setting was a function of the user."""
+    found: Sampler = sampler_from_record(record, SAMPLERS)
     return found
 
 
 def as_sampler(sampler: Sampler | str | None) -> Sampler:
-    """Return the sampler of that name, or with its defaults the first."""
+    """Return a sampler, given one or its name; `PSGLD()` for None."""
     if sampler is None:
         return PSGLD()
     if isinstance(sampler, str) and sampler in SAMPLERS:

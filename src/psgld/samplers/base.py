@@ -1,8 +1,8 @@
-"""What all samplers have in common: settings → setup (what the chains of a run share) → chain (what moves).
+"""The interface of samplers: settings → setup (shared by the chains of a run) → chain (the state that is advanced).
 
     settings.prepare(data, model, engine, tune) → Setup        setup.chain(key, probes, engine) → Chain
 
-`runs/loop.py` drives a `Chain`, `runs/recorder.py` reads the marks that it yields: a chain knows neither of them.
+`runs/loop.py` advances a `Chain`, and `runs/recorder.py` records the marks that it yields. A chain depends on neither.
 """
 
 from __future__ import annotations
@@ -31,70 +31,70 @@ from ..models import (
 )
 
 _CLOSED, _SERIES = 10_000, 3_000
-"""Entries from which the parameters of the likelihood are drawn: where its density has a closed form, and where not."""
+"""Number of entries used to draw the parameters of a likelihood: with a closed-form density, and without one."""
 
 _ROUNDING = 1e-13
-"""The sd of data that are constant but for rounding, in units of their mean."""
+"""Relative standard deviation up to which data count as constant (rounding errors)."""
 
 State = dict[str, Any]
-"""All that a chain needs to go on bit for bit: arrays, numbers, lists of numbers, by name."""
+"""Everything needed to resume a chain bit for bit: arrays, numbers and lists of numbers, by name."""
 
 
 class Sampler(Protocol):
-    """Settings of a sampler: what the user gives."""
+    """The settings of a sampler, given by the user."""
 
     @property
     def dtype(self) -> str:
-        """ "float32" or "float64": the numbers that the factors are kept in."""
+        """ "float32" or "float64": the floating-point type of the factors."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings in a form fit for JSON; `sampler_from_dict` makes the sampler again."""
+        """Return the settings, serialisable as JSON; `sampler_from_dict` recreates the sampler."""
 
     def cycle(self, data: Source) -> int:
         """Return the number of iterations in which every entry is read once, on average."""
 
     def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> Setup:
-        """Refuse what cannot be sampled this way; else fix all that the chains share."""
+        """Raise an error if the model or data cannot be sampled this way; otherwise return what the chains share."""
 
 
 @runtime_checkable
 class Planned(Protocol):
-    """A sampler that knows better than `psgld.sample` how long it should run."""
+    """A sampler that has its own default of tune and thin."""
 
     def default_plan(self, data: Source) -> tuple[int, int]:
-        """Return tune and thin, in iterations, where the user leaves them out."""
+        """Return the defaults of tune and thin, in iterations."""
 
 
-Room = tuple[NDArray[Any], NDArray[Any]]
-"""Where draws of W and H go, (draws, rows, rank) each; of no draws where none are kept."""
+DrawBuffers = tuple[NDArray[Any], NDArray[Any]]
+"""Output arrays for draws of W and H, (draws, rows, rank) each; empty if draws are not kept."""
 
 
 class Marks(NamedTuple):
-    """Marks that a chain has passed, or the one at which it rests: what is recorded of each."""
+    """Values recorded at marks: at those that a chain has passed, or at the one where it pauses."""
 
     iterations: Sequence[int]
     lp: list[float]
     steps: list[float]
     divergences: int
-    """Of the chain so far; all of them before the first of these marks."""
-    resting: bool
-    """Whether the chain is at the mark now, so that its factors can be read; else its draws are in the room."""
+    """Number of divergences of the chain so far; none between these marks."""
+    paused: bool
+    """Whether the chain pauses at the mark, so that its factors can be read; otherwise draws are in the buffers."""
 
 
 class _LogPrior(NamedTuple):
-    """Log p(W, H) = constant + weights · (Σx, Σx²) of W and H, + what sums do not tell."""
+    """Log p(W, H) = constant + weights · (Σx, Σx²) of W and H + `others`, which need more than these sums."""
 
     constant: float
     weights: NDArray[np.float64]
     others: tuple[tuple[int, float, RowNormal | None], ...] = ()
-    """Of W or H, inverse and normal: + inverse Σlog x, and where whole rows are normal - Σ_{k≠l} Λ_kl Σx_k x_l / 2."""
+    """(factor, inverse, normal): + inverse Σlog x and, if rows are jointly normal, - Σ_{k≠l} Λ_kl Σx_k x_l / 2."""
 
 
 @dataclass(frozen=True, eq=False)
 class Setup(ABC):
-    """All that the chains of a run share."""
+    """Data and settings that the chains of a run share."""
 
-    settings: Any  # of the sampler, for the record
+    settings: Any  # the settings of the sampler, kept with the result
     model: FactorModel
     data: Source
     engine: Engine
@@ -102,12 +102,12 @@ class Setup(ABC):
     moments: Moments
     start: Hyper
 
-    bytes_an_iteration = 0.0
-    """What the workers of a cluster would send each other, in an iteration of a chain."""
+    bytes_per_iteration = 0.0
+    """Bytes that the workers of a cluster would send per iteration of a chain."""
 
     @property
     def stay(self) -> int | None:
-        """The iterations that a chain stays on a rank, where whole chains hop from rank to rank; else None."""
+        """The number of iterations that a chain stays on a rank, if chains move from rank to rank; otherwise None."""
         return None
 
     @property
@@ -117,20 +117,20 @@ class Setup(ABC):
 
     @property
     @abstractmethod
-    def seconds_an_iteration(self) -> float:
-        """A rough time of an iteration on one core."""
+    def seconds_per_iteration(self) -> float:
+        """An estimate of the time per iteration on one core, in seconds."""
 
     @abstractmethod
     def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> Chain:
-        """Start a chain; the key decides all its randomness."""
+        """Start a chain. The key is its random seed."""
 
     def describe(self) -> dict[str, Any]:
-        """Return what was chosen for this run, fit for JSON."""
+        """Return the choices made for this run, serialisable as JSON."""
         return {}
 
 
 def check_dtype(settings: Any) -> None:
-    """Keep the name of the numbers that the factors are kept in (np.float64 is "float64"); refuse others."""
+    """Replace `dtype` by its name (np.float64 by "float64"); raise ModelError unless it is float32 or float64."""
     given = settings.dtype
     try:
         name = None if given is None else np.dtype(given).name
@@ -142,7 +142,7 @@ def check_dtype(settings: Any) -> None:
 
 
 def check_compiled(settings: Any, engine: Engine) -> None:
-    """Refuse an engine that has no threads of the core for a sampler that needs them."""
+    """Raise SamplingError if a sampler needs the compiled core and the engine does not run it."""
     if not engine.compiled:
         raise SamplingError(
             f"{type(settings).__name__} does not run on {engine!r}; PSGLD, LD, SGLD, DSGLD and DSGD do; use Threads()"
@@ -150,8 +150,8 @@ def check_compiled(settings: Any, engine: Engine) -> None:
 
 
 def scale_of(data: Source, model: FactorModel) -> tuple[float, Moments, Hyper]:
-    """Return what is subtracted from V, the moments of what is left, and hyperparameters of that scale."""
-    # A Gaussian model with an offset sees data centred at it, which float32 resolves better; BPMF centres them too.
+    """Return the shift of V, the moments of V - shift, and start values of the hyperparameters."""
+    # For a Gaussian model with an offset (and for BPMF) data are centred, which improves the precision of float32.
     mean, variance = data.mean(), data.variance()
     shift = mean if model.centred and data.absent != "zero" else 0.0
     constant = variance <= (_ROUNDING * mean) ** 2
@@ -166,7 +166,7 @@ def scale_of(data: Source, model: FactorModel) -> tuple[float, Moments, Hyper]:
 
 
 class Chain(ABC):
-    """A chain: factors, hyperparameters, iteration. `advance` moves it; the rest reads it."""
+    """A Markov chain: factors, hyperparameters, iteration. `advance` runs iterations; other methods read the state."""
 
     setup: Any
     factors: Any
@@ -178,11 +178,11 @@ class Chain(ABC):
         self.divergences: list[int] = []
         self.probes = probes.placed(factors, setup.shift)
         self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30
-        self._sums: NDArray[np.float64] | None = None  # of the present state
+        self._sums: NDArray[np.float64] | None = None  # of the current state
         self._log_prior = _LogPrior(0.0, np.zeros((2, 2, 0)))
         self._parameters = self._parameter_move()
 
-    # -- moving ------------------------------------------------------------------------------------------
+    # -- updates -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def advance(self, n: int) -> None:
@@ -190,25 +190,25 @@ class Chain(ABC):
 
     @property
     def passes(self) -> bool:
-        """Whether it can pass marks now, given a room for their draws; else it rests at each."""
+        """Whether the chain can run through several marks in one call, given buffers for their draws."""
         return False
 
-    def run(self, marks: range, room: Room | None = None) -> Iterator[Marks]:
-        """Run to the last of these iterations, and yield the marks on the way; or stop at the first, and end there.
+    def run(self, marks: range, buffers: DrawBuffers | None = None) -> Iterator[Marks]:
+        """Run to the last of these iterations, and yield the marks; or run to the first one only, and yield it.
 
-        A chain that can pass marks writes their draws to the `room`, which has as many places as there are marks.
-        Without a room it has to rest at each. The state must be read before the next marks are asked for.
+        A chain that `passes` marks writes its draws to the `buffers`, which have one slot per mark. Without them it
+        pauses at the first mark. The caller must read the state before it continues the generator.
         """
         self.advance(marks[0] - self.iteration)
-        yield self.rest()
+        yield self.pause()
 
-    def rest(self) -> Marks:
-        """Make sure that the state is sound, and return it as a mark."""
+    def pause(self) -> Marks:
+        """Check for divergence, and return the current state as a mark."""
         self.settle()
         return Marks([self.iteration], [self.log_posterior()], [self.step_size], len(self.divergences), True)
 
     def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
-        """Start at these factors (all stored components) and hyperparameters, in place of the chain's own start."""
+        """Start at these factors (all stored components) and hyperparameters, instead of at the random start."""
         self.factors.set_factor(0, W)
         self.factors.set_factor(1, H)
         self.hyper = hyper
@@ -216,14 +216,14 @@ class Chain(ABC):
         self._apply_hyper()
 
     def settle(self) -> bool:
-        """Make sure that the state is sound, going back to the last good one if not. Return whether it was."""
+        """Return whether the chain has not diverged. If it has, reset it to the last saved state."""
         return True
 
     # -- reading -----------------------------------------------------------------------------------------
 
     @property
     def step_size(self) -> float:
-        """The step size of the last iteration, where there is such a thing."""
+        """The step size of the last iteration; NaN for samplers without one."""
         return float("nan")
 
     def sums(self) -> NDArray[np.float64]:
@@ -233,13 +233,13 @@ class Chain(ABC):
         return self._sums
 
     def stats(self, which: int) -> FactorStats:
-        """Return the sums over a factor."""
+        """Return the sums over the rows of a factor."""
         total, squares, _ = self.sums()[which]
         gram = None if self.hyper.modes[which].normal is None else self.factors.gram(which)
         return FactorStats(self.setup.data.shape[which], total, squares, gram)
 
     def log_posterior(self) -> float:
-        """Return log p(V | W, H, φ) + log p(W, H | rates), the likelihood from the probe entries if V is large."""
+        """Return log p(V | W, H, φ) + log p(W, H | rates); if V is large, estimated at the monitored entries."""
         total, prior = float(self._log_posterior_from(self.sums())), self._log_prior
         for which, inverse, normal in prior.others:
             if inverse:
@@ -250,9 +250,9 @@ class Chain(ABC):
         return total
 
     def _log_posterior_from(self, sums: NDArray[np.float64], kernel: Any = None) -> NDArray[np.float64]:
-        """Return what the sums over the factors and the log kernel at the probe entries tell of the log posterior.
+        """Return the log posterior, without `others`, from sums over factors and the log kernel at monitored entries.
 
-        Of one state, or of several, (…, 2, 2 or 3, K) and (…): bit for bit the same.
+        For one state, or for several, (…, 2, 2 or 3, K) and (…), bit-identical.
         """
         prior, likelihood = self._log_prior, self.setup.model.likelihood
         total = self.probes.log_likelihood(likelihood, self.hyper.parameters(likelihood), kernel)
@@ -261,16 +261,16 @@ class Chain(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Return all that the chain needs to go on bit for bit from here; copies, for the chain goes on at once."""
+        """Return everything needed to resume the chain bit for bit. Arrays are copies, since the chain continues."""
 
     @abstractmethod
     def set_state(self, state: State) -> None:
-        """Go on from a state that `state` returned."""
+        """Resume from a state that `state` returned."""
 
     # -- hyperparameters ---------------------------------------------------------------------------------
 
     def _apply_hyper(self) -> None:
-        """Take in the present hyperparameters; the log prior is the integral of its score."""
+        """Apply the current hyperparameters. The log prior is the integral of its score."""
         constant, weights, others = 0.0, [], []
         for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
             mode, now = self.setup.model.modes[which], self.hyper.modes[which]
@@ -288,7 +288,7 @@ class Chain(ABC):
         self._log_prior = _LogPrior(constant, np.array(weights), tuple(others))
 
     def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
-        """Return inverse, linear and quadratic of the scores of both priors, but for what couples components."""
+        """Return inverse, linear and quadratic coefficients of the scores of both priors, without coupling terms."""
         return [self._coefficients(which) for which in (W, H)]
 
     def _coefficients(self, which: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
@@ -297,11 +297,11 @@ class Chain(ABC):
         return inverse, linear if now.normal is None else now.normal.linear, quadratic
 
     def _squared_residuals(self) -> float:
-        """Return Σ(v - μ)²; asked for where φ is drawn from it."""
+        """Return Σ(v - μ)², from which φ is drawn in conjugate models."""
         raise NotImplementedError
 
     def _least_residuals(self) -> float:
-        """Return the least Σ(v - μ)² that can be told from 0: with implicit zeros it is a difference of large sums."""
+        """Return the rounding error of Σ(v - μ)², which is a difference of large sums if zeros are implicit."""
         data, moments = self.setup.data, self.setup.moments
         if data.size == data.stored:
             return 0.0
@@ -309,13 +309,13 @@ class Chain(ABC):
         return float(resolution * moments.size * (moments.variance + moments.mean**2))
 
     def _learns(self) -> bool:
-        """Return whether there is a hyperparameter to be learnt."""
+        """Return whether any hyperparameter is learnt."""
         model = self.setup.model
         priors = any(mode.prior.learnt for mode in model.modes)
         return priors or model.bias or bool(model.likelihood.learnt)
 
     def _draw_hyper(self, cycle: int) -> None:
-        """Draw all hyperparameters that are learnt; the cycle decides the randomness."""
+        """Draw all learnt hyperparameters, with random numbers that are a function of the cycle."""
         if not self._learns():
             return
         model = self.setup.model
@@ -328,7 +328,7 @@ class Chain(ABC):
             model, self.hyper, self.setup.start, [self.stats(W), self.stats(H)], rng, rss, self.setup.moments.size
         )  # fmt: skip
         if self._parameters is not None and self._parameters_are_due():
-            eta, likelihood = self._watched.means().astype(np.float64), model.likelihood
+            eta, likelihood = self._monitored.means().astype(np.float64), model.likelihood
             if likelihood.nonnegative_mean:
                 eta = np.maximum(eta, self._floor)
             theta = self._parameters(self.hyper.parameters(likelihood), eta, rng)
@@ -336,14 +336,14 @@ class Chain(ABC):
         self._apply_hyper()
 
     def _parameters_are_due(self) -> bool:
-        """Return whether the parameters of the likelihood move, too, where that is a Metropolis move."""
+        """Return whether to update the parameters of the likelihood now, if that takes a Metropolis step."""
         return True
 
     def _parameter_move(self) -> ParameterMove | None:
         likelihood: Likelihood = self.setup.model.likelihood
         if likelihood.conjugate or not likelihood.learnt:
             return None
-        # φ is known to sqrt(2 / n): with 1,000 entries its error would show in the intervals of new observations.
+        # The relative error of φ is sqrt(2 / n): with 1,000 entries it would affect predictive intervals.
         number = _CLOSED if likelihood.closed else _SERIES
-        self._watched = Probes.some(self.setup.data, number).placed(self.factors, self.setup.shift)
-        return likelihood.move(self._watched.values, self.setup.start.parameters(likelihood))
+        self._monitored = Probes.some(self.setup.data, number).placed(self.factors, self.setup.shift)
+        return likelihood.move(self._monitored.values, self.setup.start.parameters(likelihood))

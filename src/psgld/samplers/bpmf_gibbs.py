@@ -2,8 +2,8 @@
 
     w_i | H, m, Λ, φ ~ N(P⁻¹ b, P⁻¹),   P = Λ + Σ_j h_j h_jᵀ / φ,   b = Λm + Σ_j v_ij h_j / φ
 
-over the observed columns j of row i; H likewise; then the hyperparameters given W and H. One iteration is one sweep.
-The rows are drawn in the core (`normal_rows.hpp`), each from its own Cholesky factor.
+with sums over the observed columns j of row i. H is drawn in the same way, then the hyperparameters given W and H. One
+iteration is one sweep. The core draws the rows (`normal_rows.hpp`), each with its own Cholesky factor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .base import Setup, check_compiled, check_dtype, scale_of
 from .plain import PlainChain, PlainFactors
 
 Entries: TypeAlias = _core.Rows32 | _core.Rows64
-"""Compressed rows of the data, as the core has checked them."""
+"""The data as compressed rows (CSR), checked by the core."""
 
 
 @final
@@ -38,7 +38,7 @@ class BPMFGibbs(Recorded):
     Parameters
     ----------
     dtype
-        "float32" or "float64": the numbers that factors and Cholesky factors are kept in.
+        "float32" or "float64": the floating-point type of factors and Cholesky factors.
 
     Examples
     --------
@@ -59,11 +59,11 @@ class BPMFGibbs(Recorded):
         return 1
 
     def default_plan(self, data: Source) -> tuple[int, int]:
-        """Return tune and thin: a sweep moves every row to a draw of its own, however long that takes PSGLD."""
+        """Return the defaults of tune and thin: few, since a sweep draws every row from its full conditional."""
         return 200, 2
 
     def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> BPMFSetup:
-        """Refuse what has no conjugate rows; else turn the data both ways."""
+        """Raise ModelError unless the rows are conjugate; otherwise return the data by rows and by columns."""
         check_compiled(self, engine)
         _check(model)
         shift, moments, start = scale_of(data, model)
@@ -113,19 +113,19 @@ class BPMFSetup(Setup):
         return self.data.size == self.data.shape[0] * self.data.shape[1]
 
     @property
-    def seconds_an_iteration(self) -> float:
-        """A rough time of a sweep on one core."""
+    def seconds_per_iteration(self) -> float:
+        """An estimate of the time per sweep on one core, in seconds."""
         rows = sum(self.data.shape)
         return cost.normal_sweep(self.data.stored, self.model.components, rows, self.complete)
 
     def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> BPMFChain:
-        """Start a chain; the key decides all its randomness."""
+        """Start a chain. The key is its random seed."""
         return BPMFChain(self, key, probes, engine or self.engine)
 
 
 @final
 class BPMFChain(PlainChain):
-    """Factors that are drawn row by row."""
+    """A chain that draws its factors row by row."""
 
     setup: BPMFSetup
 
@@ -179,7 +179,7 @@ class BPMFChain(PlainChain):
 
 
 def _start(setup: BPMFSetup, key: int) -> list[NDArray[Any]]:
-    """Return factors of the size of their priors; biases at their means, what does not move at 1."""
+    """Return random factors of the scale of their priors; biases at their means, fixed components at 1."""
     model, start = setup.model, setup.start
     rng = np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64), counter=[0, 0, 0, 1]))
     factors = []

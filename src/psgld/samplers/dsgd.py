@@ -1,8 +1,8 @@
-"""Distributed stochastic gradient descent (Gemulla et al. 2011), here an ascent: PSGLD without noise.
+"""Distributed stochastic gradient descent (Gemulla et al. 2011), here as ascent: PSGLD without noise.
 
     W_b ← W_b + ε D ∘ (s Σ_{(i,j)∈Λ} ∇log p(v_ij | ·) + ∇log p(W_b))
 
-for each block (b, c) of the part, H_c likewise. `psgld.optimize` runs it until it no longer gains.
+for each block (b, c) of the part, H_c likewise. `psgld.optimize` runs it until the log posterior stops increasing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .settings import check, check_blocks, check_choice, setup_of
 @final
 @dataclass(frozen=True)
 class DSGD(Recorded):
-    """Settings of the optimiser: those of `PSGLD`, but that the temperature is 0. It climbs to a mode.
+    """Settings of the optimiser, as for `PSGLD` at temperature 0. It converges to a mode of the posterior.
 
-    Hyperparameters that the model leaves open stay at their start values, which suit the scale of the data: a joint
-    mode of factors and rates has its components collapsed to zero.
+    Hyperparameters without a given value stay at their start values, which are of the scale of the data. They are not
+    optimised: in a joint mode of factors and rates, the components collapse to zero.
 
     Parameters
     ----------
     blocks
         B, the number of strips that rows and columns are cut into.
     step_size
-        ε: a number, or a function of the iterations t = 1, 2, …; by default it falls all through the burn-in.
+        ε: a number, or a function of the iterations t = 1, 2, …; by default it decreases during the burn-in.
     metric
         `NonNegative()` (default for non-negative factors), `RealValued()` (for real ones), `Identity()`, or the names
         "non-negative", "real-valued", "identity".
@@ -66,9 +66,9 @@ class DSGD(Recorded):
         return blocks_of(self.blocks, self.partition, data)
 
     def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
-        """Cut the data into blocks and fix all that the chains share."""
+        """Cut the data into blocks and prepare everything that the chains share."""
         blocks = self.cycle(data)
         return setup_of(
             self, data, model, engine, tune, blocks=blocks, partition=self.partition, schedule=self.schedule,
-            temperature=0.0, bytes_an_iteration=ring_bytes(self, data, model, blocks),
+            temperature=0.0, bytes_per_iteration=ring_bytes(self, data, model, blocks),
         )  # fmt: skip

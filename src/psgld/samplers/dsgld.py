@@ -1,9 +1,9 @@
-"""Distributed stochastic gradient Langevin dynamics (Ahn, Shahbaba, Welling 2014): chains that hop between shards.
+"""Distributed stochastic gradient Langevin dynamics (Ahn, Shahbaba, Welling 2014): chains move between shards.
 
     W ← W + ε D ∘ (S Σ_{(i,j)∈shard} ∇log p(v_ij | ·) + ∇log p(W)) + ε τ Γ + sqrt(2 ε τ' D) ∘ N(0, 1)
 
-H likewise. Each of S workers holds a shard of V and a chain of its own, with all of W and H. It moves by what its shard
-tells; after every `exchange` iterations the chains hop to the next workers, and W and H must travel with them.
+H likewise. Each of S workers holds a shard of V and runs a chain with its own W and H, on gradients of its shard. After
+every `exchange` iterations the chains move to the next workers, and W and H are sent with them.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from .settings import check, check_count, check_size, check_temperature, entries
 @final
 @dataclass(frozen=True)
 class DSGLD(Recorded):
-    """Settings of distributed SGLD, on MPI or simulated on one machine. Everything has a default that suits the data.
+    """Settings of distributed SGLD, on MPI or simulated on one machine. All parameters have defaults.
 
     The shards are the S parts of a shuffled S × S grid: every row and every column has entries in each of them. A
     chain of `psgld.sample` is the chain of one worker; ask for `chains=S` to have as many as a cluster would run.
-    `posterior.settings["bytes_moved"]` tells what all hops of W and H would send.
+    `posterior.settings["bytes_moved"]` is the number of bytes of W and H sent by all moves.
 
     Parameters
     ----------
     workers
         S, the number of workers and shards.
     exchange
-        The number of iterations after which the chains hop to the next shard.
+        The number of iterations after which the chains move to the next shard.
     size
-        The draws with replacement that a worker makes from its shard an iteration: a number of entries, or a fraction
-        of all of V; by default it reads all of its shard.
+        The number of entries that a worker draws from its shard per iteration, with replacement, or a fraction of all
+        entries of V; by default a worker reads its complete shard.
     step_size
         ε: a number, or a function of the iterations t = 1, 2, … (`Power`, `Decay`, `Cyclical`, or your own).
     metric
         `NonNegative()` (default for non-negative factors), `RealValued()` (for real ones), `Identity()`, or the names
         "non-negative", "real-valued", "identity".
     temperature
-        τ: 1 samples the posterior, 0 climbs to a mode.
+        τ: 1 samples the posterior, 0 optimises (finds a mode).
     dtype
         "float32" or "float64".
 
@@ -80,19 +80,19 @@ class DSGLD(Recorded):
         check_temperature(self.temperature)
 
     def cycle(self, data: Source) -> int:
-        """Return the number of iterations in which a chain has stayed with every worker: S × exchange.
+        """Return the number of iterations in which a chain visits every worker, S × exchange.
 
-        Or N/|Ω|, if that is more.
+        If N/|Ω| is larger, return that.
         """
         reads = 0 if self.size is None else -(-data.size // entries_of(self.size, data))
         return max(self.workers * self.exchange, reads)
 
     def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
-        """Deal the data out to the workers and fix all that the chains share."""
+        """Divide the data among the workers and prepare everything that the chains share."""
         if self.size is not None and data.absent == "zero":
             raise ModelError(
-                f'size = {self.size!r} with absent="zero": a shard cannot draw zeros that it does not store; '
-                "leave size out, or use SGLD(size=…)"
+                f'size = {self.size!r} with absent="zero": zeros that a shard does not store cannot be drawn; '
+                "omit size, or use SGLD(size=…)"
             )
         if self.workers > min(data.shape):
             raise ModelError(
@@ -105,5 +105,5 @@ class DSGLD(Recorded):
         return setup_of(
             self, data, model, engine, tune, blocks=self.workers, partition=Shuffled(),
             schedule=Hopping(self.exchange), temperature=self.temperature, draws=draws, noise=self.cycle(data),
-            bytes_an_iteration=hop / self.exchange,
+            bytes_per_iteration=hop / self.exchange,
         )  # fmt: skip

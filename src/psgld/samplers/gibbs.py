@@ -3,8 +3,8 @@
     s_ijk | W, H ~ Multinomial(v_ij, w_ik h_kj / μ_ij)
     w_ik | s, H ~ Gamma(a + Σ_j s_ijk, λ + Σ_j h_kj),   h_kj likewise, sums over the observed entries
 
-A sweep draws s, the longer of W and H, the other one, and the rates that are learnt. Of s only the two sums are kept.
-The sweep itself runs in the core (`gibbs.cpp`, `gibbs/kernels.cpp`).
+A sweep draws s, the longer of W and H, the other one, and the learnt rates. Only the two sums of s are kept. The sweep
+runs in the core (`gibbs.cpp`, `kernels.cpp`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST = 2**31 - 1
 class Gibbs(Recorded):
     """Settings of the exact sampler for counts, v ~ Poisson(Σ_k w_ik h_kj) with exponential or gamma priors.
 
-    An iteration is a sweep: every count is allocated, every coefficient drawn. There is nothing to tune.
+    An iteration is a sweep: it allocates every count to components and draws every coefficient. There is no step size.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ class Gibbs(Recorded):
         return 1
 
     def default_plan(self, data: Source) -> tuple[int, int]:
-        """Return tune and thin where the user leaves them out: a sweep moves further than a Langevin step."""
+        """Return the defaults of tune and thin: few, since a sweep moves further than a Langevin step."""
         return 500, 5
 
     def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> GibbsSetup:
-        """Refuse all but counts under a Poisson model; bring the counts into the form of the core."""
+        """Raise an error unless the data are counts and the model is Poisson; otherwise convert them for the core."""
         check_compiled(self, engine)
         _check_model(model)
         _check_counts(data.values)
@@ -79,7 +79,7 @@ class Gibbs(Recorded):
 @final
 @dataclass(frozen=True, eq=False)
 class GibbsSetup(Setup):
-    """The counts, in the core's form."""
+    """The counts, in the data structure of the core."""
 
     counts: Any
 
@@ -89,19 +89,19 @@ class GibbsSetup(Setup):
         return 1
 
     @property
-    def seconds_an_iteration(self) -> float:
-        """A rough time of a sweep on one core."""
+    def seconds_per_iteration(self) -> float:
+        """An estimate of the time per sweep on one core, in seconds."""
         total = self.data.mean() * self.data.size
         return cost.gibbs_sweep(total, self.data.stored, self.model.components, sum(self.data.shape))
 
     def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> GibbsChain:
-        """Start a chain; the key decides all its randomness."""
+        """Start a chain. The key is its random seed."""
         return GibbsChain(self, key, probes, engine or self.engine)
 
 
 @final
 class GibbsChain(PlainChain):
-    """Factors that are drawn anew in every sweep."""
+    """A chain that draws all factors in every sweep."""
 
     setup: GibbsSetup
 
@@ -113,7 +113,7 @@ class GibbsChain(PlainChain):
         self._apply_hyper()
 
     def advance(self, n: int) -> None:
-        """Run n sweeps; where a rate is learnt, it is drawn at the end of each."""
+        """Run n sweeps. Learnt rates are drawn at the end of each."""
         model = self.setup.model
         learnt = any(mode.prior.learnt for mode in model.modes)
         while n > 0:
@@ -130,7 +130,7 @@ class GibbsChain(PlainChain):
 
 
 def _start(setup: GibbsSetup, key: int) -> PlainFactors:
-    """Return exponential factors of the size that the hyperparameters at the start suggest."""
+    """Return exponential random factors of the scale of the start hyperparameters."""
     model, start = setup.model, setup.start
     rng = np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64)))
     w, h = (
@@ -172,7 +172,7 @@ def _check_counts(values: NDArray[Any]) -> None:
 
 
 def _core_counts(data: Source) -> Any:
-    """Return the positive counts by row of the longer factor, and what was observed on either side."""
+    """Return the positive counts by row of the longer factor, and the observed entries of both sides."""
     (I, J), swapped = data.shape, _order(data.shape) == (H, W)
     indptr, indices, values = data.indptr, data.indices, data.values
     rows = np.repeat(np.arange(I, dtype=np.int32), np.diff(indptr))
@@ -185,7 +185,7 @@ def _core_counts(data: Source) -> Any:
         largest = np.bincount(index, values, minlength=1).max()
         if largest > _MOST:
             raise DataError(
-                f"the counts of a {side} add up to {largest:.3g}; Gibbs() can take at most {_MOST:,}; use PSGLD()"
+                f"the counts of a {side} add up to {largest:.3g}; Gibbs() allows at most {_MOST:,}; use PSGLD()"
             )
     if swapped:
         rows, cols, (I, J) = cols, rows, (J, I)
@@ -197,6 +197,6 @@ def _core_counts(data: Source) -> Any:
 def _sorted(
     rows: NDArray[np.int32], cols: NDArray[np.int32], values: NDArray[Any], I: int, J: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
-    """Return the entries as compressed rows, sorted."""
+    """Return the entries as sorted compressed rows (CSR)."""
     start, index, value, *_ = _core.canonical_csr(rows, cols, values, I, J)
     return start, index, value

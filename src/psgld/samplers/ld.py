@@ -1,8 +1,8 @@
-"""Langevin dynamics: the gradient of all of V at every iteration.
+"""Langevin dynamics: the gradient of all of V in every iteration.
 
     W ← W + ε D ∘ (Σ_{(i,j)} ∇log p(v_ij | ·) + ∇log p(W)) + ε τ Γ + sqrt(2 ε τ' D) ∘ N(0, 1)
 
-H likewise, both gradients at the old values: PSGLD with one block. Nothing but the step size biases it.
+H likewise, both gradients at the old values: PSGLD with one block. Its only bias is that of the step size.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .settings import check, check_temperature, setup_of
 @final
 @dataclass(frozen=True)
 class LD(Recorded):
-    """Settings of Langevin dynamics with full gradients. Everything has a default that suits the data.
+    """Settings of Langevin dynamics with full gradients. All parameters have defaults that are chosen from the data.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class LD(Recorded):
         `NonNegative()` (default for non-negative factors), `RealValued()` (for real ones), `Identity()`, or the names
         "non-negative", "real-valued", "identity".
     temperature
-        τ: 1 samples the posterior, 0 climbs to a mode.
+        τ: 1 samples the posterior, 0 optimises (finds a mode).
     dtype
         "float32" or "float64".
 
@@ -61,7 +61,7 @@ class LD(Recorded):
         return 1
 
     def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
-        """Make one block of the data and fix all that the chains share."""
+        """Put the data into one block and prepare everything that the chains share."""
         return setup_of(
             self, data, model, engine, tune, blocks=1, partition=InOrder(), schedule=Cyclic(),
             temperature=self.temperature,

@@ -1,4 +1,4 @@
-"""Factors that are plain NumPy arrays, and their chain, for samplers that have no blocks to place."""
+"""Factors as NumPy arrays, and their chain, for samplers without blocks."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .base import Chain, State
 
 @final
 class PlainFactors:
-    """W (I, K) and H (J, K) with their rows in the original order: the place of a row is its index.
+    """W (I, K) and H (J, K) with rows in the order of V. The position of a row is its index.
 
     Parameters
     ----------
     W, H
-        Of the same float type, in row-major order; kept, not copied: a sampler writes into `x[W]` and `x[H]`.
+        Arrays of the same float type, in row-major order. They are not copied: a sampler writes to `x[W]` and `x[H]`.
     likelihood
-        What `log_kernel` is of.
+        The likelihood of `log_kernel`.
     counts
         The numbers of observed entries of the rows of W and of H.
     floor
-        μ is not taken below this.
+        The lower limit of μ.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class PlainFactors:
         self.x[which][...] = x
 
     def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows of a factor: the rows themselves."""
+        """Return the positions of rows of a factor: the rows themselves."""
         return rows
 
     def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order of entries of V by their rows."""
+        """Return a permutation that sorts entries of V by row."""
         return np.argsort(rows, kind="stable")
 
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
@@ -67,7 +67,7 @@ class PlainFactors:
         return out
 
     def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of rows and columns."""
+        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of rows and columns."""
         mu = self.mu(rows, cols)
         return float(np.sum(self._likelihood.kernel(values, np.maximum(mu, self._floor, dtype=np.float64))))
 
@@ -96,7 +96,7 @@ class PlainChain(Chain):
     factors: PlainFactors
 
     def state(self) -> State:
-        """Return all that the chain needs to go on bit for bit from here."""
+        """Return everything needed to resume the chain bit for bit."""
         return {
             "W": self.factors.factor(W),
             "H": self.factors.factor(H),
@@ -105,7 +105,7 @@ class PlainChain(Chain):
         }
 
     def set_state(self, state: State) -> None:
-        """Go on from a state that `state` returned."""
+        """Resume from a state that `state` returned."""
         self.factors.set_factor(W, state["W"])
         self.factors.set_factor(H, state["H"])
         self.hyper = Hyper.from_arrays(

@@ -7,7 +7,7 @@ are non-negative. With momentum ρ the step is of second order:
 
     m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ N(0, 1),   W_b ← W_b + m
 
-`engines/reference/update.py` is the same in NumPy; the core runs it.
+The compiled core runs it; `engines/reference/update.py` is the same in NumPy.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from .langevin import LangevinSetup
 from .settings import Common, check, check_blocks, check_choice, check_temperature, setup_of
 
 _MOST_PARTS = 8
-"""With momentum more parts ask for smaller steps, and gain nothing."""
+"""The most parts with momentum: more of them need smaller steps, without a gain."""
 
 
 @final
 @dataclass(frozen=True)
 class PSGLD(Recorded):
-    """Settings of the sampler. Everything has a default that suits the data.
+    """Settings of the sampler. All parameters have defaults that are chosen from the data.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class PSGLD(Recorded):
     partition
         `Shuffled()`, `InOrder()` or `Assigned(rows, cols)`.
     temperature
-        τ: 1 samples the posterior, 0 climbs to a mode.
+        τ: 1 samples the posterior, 0 optimises (finds a mode).
     momentum
         ρ, from 0 (the paper's first-order step) to less than 1; by default 0.9, or 0 with the identity metric.
     dtype
@@ -76,9 +76,7 @@ class PSGLD(Recorded):
         check_temperature(self.temperature)
         rho = self.momentum
         if rho is not None and not (isinstance(rho, int | float | np.number) and 0.0 <= rho < 1.0):
-            raise ModelError(
-                f"momentum must be from 0 to less than 1, got {rho!r}; leave it out to have it chosen"
-            )
+            raise ModelError(f"momentum must be from 0 to less than 1, got {rho!r}; omit it for the default")
 
     def cycle(self, data: Source) -> int:
         """Return the number of iterations in which every entry is read once: B."""
@@ -86,24 +84,24 @@ class PSGLD(Recorded):
         return blocks_of(self.blocks, self.partition, data, None if first_order else _MOST_PARTS)
 
     def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
-        """Cut the data into blocks and fix all that the chains share."""
+        """Cut the data into blocks and prepare everything that the chains share."""
         blocks = self.cycle(data)
         return setup_of(
             self, data, model, engine, tune, blocks=blocks, partition=self.partition, schedule=self.schedule,
             temperature=self.temperature, momentum=self.momentum,
-            bytes_an_iteration=ring_bytes(self, data, model, blocks),
+            bytes_per_iteration=ring_bytes(self, data, model, blocks),
         )  # fmt: skip
 
 
 def blocks_of(blocks: int | None, partition: Partition, data: Source, most: int | None = None) -> int:
-    """Return B: as given, else as the strips are assigned, else as suits the data, and at most `most`.
+    """Return B: as given, or as in an `Assigned` partition, or chosen from the data, at most `most`.
 
-    Data that are cut already, such as shards, stay so.
+    Data that are already in strips, such as shards, keep them.
     """
     if data.strips is not None:
         if blocks not in (None, data.strips) or partition != Shuffled():
             raise ModelError(
-                f"{data!r} are cut into {data.strips} strips; leave out blocks and partition, shard the data again, "
+                f"{data!r} are already in {data.strips} strips; omit blocks and partition, shard the data again, "
                 "or read them into memory with Observations.from_shards"
             )
         return data.strips
@@ -113,9 +111,9 @@ def blocks_of(blocks: int | None, partition: Partition, data: Source, most: int 
 
 
 def ring_bytes(settings: Common, data: Source, model: FactorModel, blocks: int) -> float:
-    """Return what B workers in a ring send an iteration: each passes its strip of the shorter factor on.
+    """Return the bytes that B workers in a ring send per iteration: each passes on a strip of the shorter factor.
 
-    Momentum and bound, which travel with a strip, are not counted: DSGLD would have to send them, too.
+    Momentum and bound, which are sent with a strip, are not counted, since DSGLD would have to send them, too.
     """
     return (
         float(np.dtype(settings.dtype).itemsize * min(data.shape) * model.components) if blocks > 1 else 0.0

@@ -1,4 +1,4 @@
-"""A sampler from the record of its settings (`to_dict`), also from those that an older version wrote as text."""
+"""Recreates a sampler from its recorded settings (`to_dict`), including records of older versions, written as text."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PARTS: tuple[Any, ...] = (
 )
 
 
-def made_again(record: Mapping[str, Any], samplers: Mapping[str, Any]) -> Any:
-    """Return the sampler that `settings["sampler"]` of a posterior describes.
+def sampler_from_record(record: Mapping[str, Any], samplers: Mapping[str, Any]) -> Any:
+    """Return the sampler described by `settings["sampler"]` of a posterior.
 
     Examples
     --------
     >>> from psgld.samplers import PSGLD
     >>> record = {"name": "PSGLD", "blocks": 4, "step_size": {"name": "Power", "a": 0.01, "b": 0.51}}
-    >>> made_again(record, {"psgld": PSGLD}).step_size
+    >>> sampler_from_record(record, {"psgld": PSGLD}).step_size
     Power(a=0.01, b=0.51)
     """
     if is_text(record):
@@ -42,18 +42,18 @@ def made_again(record: Mapping[str, Any], samplers: Mapping[str, Any]) -> Any:
             why = " ".join(str(error).split())[:200]
     given = ", ".join(f"{name}={_shown(value)}" for name, value in record.items() if name != "name")
     raise SamplingError(
-        f"the sampler cannot be made again from its record, {record.get('name')}({given[:300]}): {why}; "
-        "give sampler=… once more"
+        f"the sampler cannot be recreated from its record, {record.get('name')}({given[:300]}): {why}; "
+        "pass sampler=… again"
     )
 
 
 def is_text(record: Mapping[str, Any]) -> bool:
-    """Return whether an older version wrote this record: every setting as text, strings in quotation marks."""
+    """Return whether an older version wrote this record, with every setting as text and strings in quotes."""
     return str(record.get("dtype", "")).startswith("'")
 
 
 def as_text(settings: Any) -> dict[str, str]:
-    """Return the record that an older version would have written, to compare with one."""
+    """Return the record that an older version would have written, for comparison."""
     values = {name: lasting(repr(value)) for name, value in vars(settings).items()}
     return {"name": type(settings).__name__} | values
 

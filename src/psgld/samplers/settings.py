@@ -1,4 +1,4 @@
-"""What the settings of the Langevin samplers check alike, and what follows from them and the data."""
+"""Common checks of the settings of the Langevin samplers, and the setup that follows from them and the data."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Common(Protocol):
 
     @property
     def step_size(self) -> float | StepSize | None:
-        """ε, or None to have it chosen."""
+        """ε, or None for the default."""
 
     @property
     def metric(self) -> Metric | str | None:
-        """D, or None to have it chosen."""
+        """D, or None for the default."""
 
     @property
     def dtype(self) -> str:
@@ -50,7 +50,7 @@ class Common(Protocol):
 
 
 def check(settings: Common) -> None:
-    """Refuse step sizes, metrics and number formats that do not exist."""
+    """Raise ModelError unless step size, metric and dtype are valid."""
     check_dtype(settings)
     if settings.step_size is not None:
         as_step_size(settings.step_size)
@@ -62,57 +62,57 @@ def check(settings: Common) -> None:
 
 
 def check_temperature(temperature: Any) -> None:
-    """Refuse a temperature that is not a number >= 0."""
+    """Raise ModelError unless the temperature is a finite number >= 0."""
     if not isinstance(temperature, int | float | np.number) or not 0.0 <= temperature < np.inf:
         raise ModelError(f"temperature must be >= 0 and finite, got {temperature!r}")
 
 
 def check_count(name: str, value: Any, least: int = 1, remedy: str = "") -> None:
-    """Refuse what is not an integer >= least."""
+    """Raise ModelError unless a value is an integer >= `least`."""
     if not is_integer(value) or value < least:
         raise ModelError(f"{name} must be an integer >= {least}, got {value!r}{remedy}")
 
 
 def check_choice(name: str, value: Any) -> None:
-    """Refuse a schedule or a partition that does not exist."""
+    """Raise ModelError unless a value is a schedule, or a partition, of psgld."""
     if not isinstance(value, _CHOICES[name]):
         choices = ", ".join(f"{choice.__name__}(…)" for choice in _CHOICES[name])
         raise ModelError(f"{name} must be one of {choices}, got {value!r}")
 
 
 def check_blocks(blocks: Any) -> None:
-    """Refuse a number of blocks that is not an integer >= 1, or None."""
+    """Raise ModelError unless the number of blocks is None or an integer >= 1."""
     if blocks is not None:
-        check_count("blocks", blocks, remedy="; leave it out to have it chosen")
+        check_count("blocks", blocks, remedy="; omit it for the default")
 
 
 _MOST_DRAWS = 100
-"""Draws of an entry in an iteration, on average."""
+"""The most draws per entry and iteration, on average."""
 
 _COUNTED = 2**31 - 1
-"""Draws of an iteration that the core can count."""
+"""The most draws per iteration that the core can count."""
 
 
 def check_size(size: Any) -> None:
-    """Refuse a size of a subsample that is neither a whole number nor a fraction."""
+    """Raise ModelError unless the size of a subsample is an integer >= 1 or a fraction below 1."""
     number = is_number(size)
-    whole = number and (isinstance(size, int | np.integer) and size >= 1)
-    if not (whole or (number and 0 < size < 1)):
+    count = number and (isinstance(size, int | np.integer) and size >= 1)
+    if not (count or (number and 0 < size < 1)):
         raise ModelError(
             f"size must be a number of entries >= 1, or a fraction of them below 1, got {size!r}"
         )
 
 
 def entries_of(size: float, data: Source) -> int:
-    """Return the number of draws |Ω| that a size, a number or a fraction, stands for.
+    """Return the number of draws |Ω|, given as a number or as a fraction.
 
-    More draws than entries are of little use; many more would only fill the memory.
+    More draws than entries are of little use, and many more need too much memory.
     """
     draws = int(size) if size >= 1 else max(1, round(size * data.size))
     if draws > min(_MOST_DRAWS * data.size, _COUNTED):
         raise ModelError(
-            f"size = {size:,} stands for {draws:,} draws an iteration; at most {_MOST_DRAWS} times the {data.size:,} "
-            f"entries are, and {_COUNTED:,}; LD() reads each entry once"
+            f"size = {size:,} means {draws:,} draws per iteration; at most {_MOST_DRAWS} times the {data.size:,} "
+            f"entries, and {_COUNTED:,}, are allowed; use a smaller size, or LD(), which reads each entry once"
         )
     return draws
 
@@ -131,12 +131,12 @@ def setup_of(
     momentum: float | None = 0.0,
     draws: int | None = None,
     noise: float | None = None,
-    bytes_an_iteration: float = 0.0,
+    bytes_per_iteration: float = 0.0,
 ) -> LangevinSetup:
     """Cut the data into blocks and fix all that the chains share.
 
-    `draws` entries of a part are read an iteration (all of them by default). `noise` stands for B in the default step
-    size where the gradient of an iteration is noisier than that of an even part. A `momentum` of None is the metric's.
+    `draws` entries of a part are read per iteration (all of them by default). `noise` replaces B in the default step
+    size, if a gradient is noisier than that of an even part. If `momentum` is None, the default of the metric is used.
     """
     if data.cut is not None:
         if blocks == data.strips:
@@ -161,15 +161,17 @@ def setup_of(
         problem = Problem(model.components, parts, uneven, tune, rho, model.likelihood.steep, curvature)
         step = metric.step_size(problem)
         if temperature == 0.0 and isinstance(step, Decay):
-            step = Decay(step.first, 0.1 * step.last, tune)  # to settle at the mode, not to wander around it
+            step = Decay(
+                step.first, 0.1 * step.last, tune
+            )  # smaller steps at the end, to converge to the mode
     return LangevinSetup(
         settings, model, data, engine, shift, moments, start, grid, metric, as_step_size(step), schedule,
-        temperature, rho, settings.cycle(data), subsample, bytes_an_iteration,
+        temperature, rho, settings.cycle(data), subsample, bytes_per_iteration,
     )  # fmt: skip
 
 
 def _without_gaps(data: Source) -> Source:
-    """Return dense data that have gaps as compressed rows, so that every entry can be drawn."""
+    """Return the data; dense data with missing entries as compressed rows, so that every entry can be drawn."""
     if data.dense is None or data.stored == data.dense.size:
         return data
     csr = Csr(data.indptr, data.indices, data.values)
@@ -177,7 +179,7 @@ def _without_gaps(data: Source) -> Source:
 
 
 def _metric(metric: Metric | str | None, model: FactorModel) -> Metric:
-    """Return the metric that was asked for, or the one that suits the model."""
+    """Return the given metric, or the default for the model."""
     if metric is None:
         metric = NonNegative() if model.nonnegative else RealValued()
     if isinstance(metric, str):
@@ -187,13 +189,13 @@ def _metric(metric: Metric | str | None, model: FactorModel) -> Metric:
     if isinstance(metric, RealValued) and model.likelihood.curvature_bound is None:
         raise ModelError(
             "the real-valued metric is for Gaussian models and others of bounded curvature, got "
-            f"{model.likelihood!r}; leave it out"
+            f"{model.likelihood!r}; omit it for the default"
         )
     return metric
 
 
 def _curvature(data: Source, model: FactorModel, moments: Moments, start: Hyper) -> float:
-    """Return a bound on the curvature of the log posterior along a coefficient of the fullest row, at the start."""
+    """Return a bound, at the start, on the curvature of the log posterior along a coefficient of the longest row."""
     w, h = (float(sizes[0]) for sizes in start_sizes(model, moments, start))
     fullest = max(int(data.row_counts().max()) * h**2, int(data.col_counts().max()) * w**2)
     mean = moments.mean if moments.mean > 0 else 1.0

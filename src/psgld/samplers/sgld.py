@@ -1,8 +1,8 @@
-"""Stochastic gradient Langevin dynamics (Welling and Teh 2011): a random subsample of V at every iteration.
+"""Stochastic gradient Langevin dynamics (Welling and Teh 2011): a random subsample of V in every iteration.
 
     W ← W + ε D ∘ (N/|Ω| Σ_{(i,j)∈Ω} ∇log p(v_ij | ·) + ∇log p(W)) + ε τ Γ + sqrt(2 ε τ' D) ∘ N(0, 1)
 
-H likewise, both gradients at the old values. Ω is drawn anew each time, uniformly and with replacement.
+H likewise, both gradients at the old values. Ω is drawn uniformly and with replacement in each iteration.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from .settings import check, check_size, check_temperature, entries_of, setup_of
 @final
 @dataclass(frozen=True)
 class SGLD(Recorded):
-    """Settings of stochastic gradient Langevin dynamics. Everything has a default that suits the data.
+    """Settings of stochastic gradient Langevin dynamics. All parameters have defaults that are chosen from the data.
 
     Parameters
     ----------
     size
         |Ω|: a number of entries, or a fraction of all of them; by default N/32, as in the paper. Absent entries that
-        are zeros are drawn like the others.
+        are zeros are drawn, too.
     step_size
         ε: a number, or a function of the iterations t = 1, 2, … (`Power`, `Decay`, `Cyclical`, or your own).
     metric
         `NonNegative()` (default for non-negative factors), `RealValued()` (for real ones), `Identity()`, or the names
         "non-negative", "real-valued", "identity".
     temperature
-        τ: 1 samples the posterior, 0 climbs to a mode.
+        τ: 1 samples the posterior, 0 optimises (finds a mode).
     dtype
         "float32" or "float64".
 
@@ -63,11 +63,11 @@ class SGLD(Recorded):
         check_temperature(self.temperature)
 
     def cycle(self, data: Source) -> int:
-        """Return N/|Ω|, rounded up: in so many iterations every entry is read once, on average."""
+        """Return N/|Ω|, rounded up: the number of iterations in which every entry is read once, on average."""
         return -(-data.size // entries_of(self.size, data))
 
     def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
-        """Place the data where they can be drawn from, and fix all that the chains share."""
+        """Store the data so that entries can be drawn, and prepare everything that the chains share."""
         draws = entries_of(self.size, data)
         return setup_of(
             self, data, model, engine, tune, blocks=1, partition=InOrder(), schedule=Cyclic(),

@@ -1,7 +1,7 @@
-"""The contract of stores: a whole result there and back (`Backend`), and runs that can be resumed (`RunBackend`).
+"""The interfaces of stores: write and read a complete result (`Backend`), and runs that can be resumed (`RunBackend`).
 
 A new store is one file with a subclass of one of the two and a line in `backends.py`; `tests/storage/test_backend.py`
-tries it.
+tests it.
 """
 
 from __future__ import annotations
@@ -25,40 +25,39 @@ Labels = dict[str, NDArray[Any] | None]
 
 
 class Backend(ABC):
-    """A kind of place that holds a result."""
+    """A format in which results are stored."""
 
     suffix: ClassVar[str]
-    """How the names of such places end."""
+    """The suffix of its file names."""
     durable: ClassVar[bool] = True
-    """Whether it outlives the process."""
+    """Whether stores persist after the process ends."""
 
     @classmethod
     @abstractmethod
     def holds(cls, path: Path) -> bool:
-        """Return whether there is something of this kind at the path, whole or damaged."""
+        """Return whether there is a store of this kind at the path, valid or damaged."""
 
     @classmethod
     @abstractmethod
     def save(cls, result: Result, path: Path) -> None:
-        """Write a result, all or nothing."""
+        """Write a result atomically: completely or not at all."""
 
     @classmethod
     @abstractmethod
     def load(cls, path: Path) -> Result:
-        """Read a result; raise DataError if it is damaged. Nothing that is read may run code."""
+        """Read a result; raise DataError if it is damaged. Reading must not execute code from it."""
 
 
 class RunBackend(Backend):
-    """An open store that a run is written to while it goes on: its header, arrays of draws, checkpoints of chains.
+    """An open store to which a run writes while it samples: header, arrays of draws, checkpoints of chains.
 
-    Arrays are known by their paths ("posterior/W"), as `Layout` describes them. The saver appends the new draws of a
-    chain, waits until they are written, and then writes the checkpoint, which says how many of them count. So a store
-    must keep that order, write each checkpoint all or nothing, and allow draws beyond the checkpoint to be written
-    again.
+    Arrays have paths such as "posterior/W" (see `Layout`). The saver appends the new draws of a chain, waits until they
+    are written, and then writes the checkpoint, which has the number of valid draws. So a store must keep this order,
+    write each checkpoint atomically, and allow draws after the checkpoint to be overwritten.
     """
 
     shared: ClassVar[bool] = True
-    """Whether the ranks of an MPI job can write to it together, each its own rows."""
+    """Whether all ranks of an MPI job can write to it, each its own rows."""
 
     def __init__(self, path: Path, header: dict[str, Any]) -> None:
         self.path, self.header = path, header
@@ -74,18 +73,18 @@ class RunBackend(Backend):
     def create(
         cls, path: Path, header: dict[str, Any], labels: Labels, known: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """Make a store, all or nothing, with its labels and the arrays that are known before sampling."""
+        """Create a store atomically, with its labels and the arrays that are known before sampling."""
 
     @classmethod
     @abstractmethod
     def open(cls, path: Path, mode: str = "r") -> Self:
-        """Open a store to read, or to go on writing (mode "r+"); raise DataError if it is none."""
+        """Open a store for reading, or for writing (mode "r+"); raise DataError if it is not a store."""
 
     def begin(self) -> None:
-        """Make ready for checkpoints; remove what a killed run left half written."""
+        """Prepare for checkpoints; remove incomplete files of a killed run."""
 
     def resize(self, draws: int) -> None:
-        """Make room for another number of draws."""
+        """Change the number of draws."""
         if draws == self.layout.draws:
             return
         for path, spec in self.specs.items():
@@ -98,7 +97,7 @@ class RunBackend(Backend):
 
     @abstractmethod
     def _resize(self, path: str, shape: tuple[int, ...]) -> None:
-        """Change the shape of an array of draws; what is new is NaN or 0."""
+        """Change the shape of an array of draws; new values are NaN or 0."""
 
     @abstractmethod
     def write_header(self, header: dict[str, Any]) -> None:
@@ -107,29 +106,29 @@ class RunBackend(Backend):
     # -- arrays ------------------------------------------------------------------------------------------
 
     def names(self, group: str) -> list[str]:
-        """Return the arrays of a group."""
+        """Return the names of the arrays of a group."""
         return [path.split("/")[1] for path in self.specs if path.startswith(f"{group}/")]
 
     def lot(self, path: str) -> int:
-        """Return the number of draws that are written at once: a multiple of it is worth writing early."""
+        """Return the number of draws per chunk; multiples of it can be written before a checkpoint."""
         return 1
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Any]:
-        """Return a block in which draws are appended; they are in the store when it ends."""
+        """Return a context for appending draws; they are in the store when it exits."""
 
     @abstractmethod
     def append(
         self, block: Any, path: str, chain: int, first: int, values: NDArray[Any], only: slice | None = None
     ) -> None:
-        """Write draws (or rows of a trace) of a chain from `first` on, in a `writing` block.
+        """Write draws (or rows of a trace) of a chain from `first` on, in a `writing` context.
 
-        With `only`, these rows of them: others are another rank's.
+        With `only`, write only these rows of the draws; other ranks write theirs.
         """
 
     @abstractmethod
     def read(self, path: str, chain: int, n: int, only: slice | None = None) -> NDArray[Any]:
-        """Return the first n draws (or rows of a trace) of a chain; with `only`, these rows of them."""
+        """Return the first n draws (or rows of a trace) of a chain; with `only`, only these rows of the draws."""
 
     @abstractmethod
     def write_all(self, path: str, values: NDArray[Any]) -> None:
@@ -144,22 +143,22 @@ class RunBackend(Backend):
         """Return the labels of the rows ("row") or of the columns ("column")."""
 
     def check(self) -> None:
-        """Compare all arrays with what the header promises."""
+        """Raise DataError unless all arrays match the header."""
 
     # -- checkpoints -------------------------------------------------------------------------------------
 
     @abstractmethod
     def write_checkpoint(self, chain: int, state: Mapping[str, Any]) -> None:
-        """Replace the checkpoint of a chain, all or nothing."""
+        """Replace the checkpoint of a chain atomically."""
 
     @abstractmethod
     def read_checkpoint(self, chain: int, names: Iterable[str] | None = None) -> dict[str, Any] | None:
-        """Return the checkpoint of a chain, or some of it; None if there is none yet."""
+        """Return the checkpoint of a chain, or the arrays `names` of it; None if there is none yet."""
 
     @property
     @abstractmethod
     def present(self) -> bool:
-        """Whether the store is still where it was opened: not deleted, moved or replaced."""
+        """Whether the store still exists at its path: not deleted, moved or replaced."""
 
 
 def damaged(path: Path, why: object) -> DataError:
@@ -174,9 +173,9 @@ def cannot_write(path: Path, error: OSError) -> DataError:
 
 def already_there(path: Path) -> DataError:
     """Return the error for a store that would be overwritten."""
-    return DataError(f"cannot write {path}: it is already there; delete it or give another name")
+    return DataError(f"cannot write {path}: it already exists; delete it or give another name")
 
 
 def as_stored(values: NDArray[Any]) -> NDArray[Any]:
-    """Return draws as they are read: half precision is for the disk only."""
+    """Return draws as they are used in memory: float16 is for the disk only."""
     return values.astype(np.float32) if values.dtype == np.float16 else values

@@ -1,4 +1,4 @@
-"""The stores there are, by the ends of their names."""
+"""The registry of stores, by their suffixes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ BACKENDS: dict[str, type[Backend]] = {kind.suffix: kind for kind in (NpzBackend,
 RUN_BACKENDS: dict[str, type[RunBackend]] = {
     suffix: kind for suffix, kind in BACKENDS.items() if issubclass(kind, RunBackend)
 }
-"""Those that a run can be written to while it goes on."""
+"""Stores to which a run can write while it samples."""
 
 
 def durable(kinds: dict[str, type[Backend]] | dict[str, type[RunBackend]]) -> str:
-    """Return the ends of the names of stores that outlive the process, for messages."""
+    """Return the suffixes of stores that persist after the process ends, for messages."""
     return " or ".join(suffix for suffix, kind in kinds.items() if kind.durable)
 
 
 def run_backend(path: Path) -> type[RunBackend]:
-    """Return the kind of store that a run is written to at this path."""
+    """Return the class of the store at this path; raise DataError if a run cannot write to it."""
     if path.suffix not in RUN_BACKENDS:
         raise DataError(f"the name of a store must end in {durable(RUN_BACKENDS)}, got {str(path)!r}")
     return RUN_BACKENDS[path.suffix]

@@ -1,4 +1,4 @@
-"""What a posterior from a file must be: arrays that fit together, and the settings that others read."""
+"""Checks of a posterior from a file: arrays of consistent shapes, and the settings that are used later."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..models.modes import NAMES, NORMALS
 from ..runs.result import Result
 
 TRACE = {"iteration": "i", "lp": "f", "step_size": "f", "diverging": "b"}
-"""The columns of a trace, and the kinds of their numbers."""
+"""The columns of a trace, and their dtype kinds."""
 
 _NUMBERS = ("entries", "lp_entries", "tune", "thin", "divergences")
 
 
 def check(posterior: Result) -> Result:
-    """Return the posterior; raise ValueError with the first thing that does not fit."""
+    """Return the posterior; raise ValueError at the first inconsistency."""
     _check_draws(posterior)
     _check_traces(posterior)
     _check_labels(posterior)
@@ -48,21 +48,21 @@ def _check_draws(p: Result) -> None:
     if d.theta is not None and not p.model.likelihood.allowed(d.theta):
         raise ValueError(f"theta holds parameters that {p.model.likelihood.name} cannot have")
     if none := [name for name in arrays if name not in shapes]:
-        raise ValueError(f"{none[0]} of a model that has none")
+        raise ValueError(f"{none[0]} is not part of the model")
 
 
 def _check_numbers(name: str, array: Any, p: Result) -> None:
-    """Raise if draws hold numbers that no chain ever has: what is predicted from them would be nonsense, or hang."""
+    """Raise ValueError if draws hold impossible numbers, from which predictions would be invalid, or hang."""
     if name in NORMALS:
-        return  # an older version may not have kept them, and left NaN
+        return  # NaN if an older version wrote the file
     positive = {mode.names.rate for mode in p.model.modes}
     positive |= {mode.names.factor for mode in p.model.modes if mode.prior.nonnegative}
     least = np.nextafter(0.0, 1.0) if name == "phi" else 0.0 if name in positive else -np.inf
-    for chain in array:  # one after the other: the draws may fill the memory
+    for chain in array:  # one chain at a time, to save memory
         if chain.size and not (
             np.isfinite(chain.min()) and np.isfinite(chain.max()) and chain.min() >= least
         ):
-            raise ValueError(f"{name} holds numbers that are not finite, or below {least:g}")
+            raise ValueError(f"{name} holds numbers that are not finite, or are below {least:g}")
 
 
 def _check_traces(p: Result) -> None:
@@ -87,23 +87,23 @@ def _check_tracked(p: Result) -> None:
         _expect(f"tracked {name}", array, (len(p.tracked.rows),), "i" if name in ("rows", "cols") else "f")
     for at, size in zip((p.tracked.rows, p.tracked.cols), p.shape, strict=True):
         if len(at) and not 0 <= at.min() <= at.max() < size:
-            raise ValueError(f"tracked pairs outside of {p.shape[0]} × {p.shape[1]}")
+            raise ValueError(f"tracked cells outside of the {p.shape[0]} × {p.shape[1]} matrix")
 
 
 def _check_settings(settings: Any) -> None:
     if not isinstance(settings, dict):
-        raise ValueError(f"settings are {settings!r}")
+        raise ValueError(f"settings are {settings!r}, expected a dictionary")
     for name in _NUMBERS:
         if not isinstance(settings[name], int):
             raise ValueError(f"settings: {name} is {settings[name]!r}, expected an integer")
     if not isinstance(settings["sampler"], dict) or not isinstance(settings["sampler"]["name"], str):
         raise ValueError(f"settings: sampler is {settings['sampler']!r}")
     if not isinstance(settings["interrupted"], bool) or not isinstance(settings["version"], str):
-        raise ValueError("settings: interrupted and version are something else")
+        raise ValueError("settings: interrupted must be a boolean and version a string")
 
 
 def _expect(name: str, array: Any, shape: tuple[int, ...], kinds: str) -> None:
-    # A table without rows has lost the kind of its numbers.
+    # An empty table may have another dtype.
     if np.shape(array) != shape or (np.size(array) and array.dtype.kind not in kinds):
         found = getattr(array, "dtype", type(array).__name__)
         raise ValueError(f"{name} is {found} of shape {np.shape(array)}, expected shape {shape}")

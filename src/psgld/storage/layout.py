@@ -1,12 +1,12 @@
-"""What a store holds: groups of arrays with named dimensions, as xarray and ArviZ expect them.
+"""The layout of a store: groups of arrays with named dimensions, as xarray and ArviZ expect them.
 
 posterior             W (chain, draw, row, component), H (chain, draw, column, component), biases, rates, offset, phi;
-                      theta (chain, draw, parameter): the parameters of the likelihood but phi, where it has others;
+                      theta (chain, draw, parameter): the parameters of the likelihood other than phi, if any;
                       under a normal–Wishart prior the mean and the precision matrix of the rows
 sample_stats          lp, step_size, diverging, iteration (chain, draw)
 warmup_sample_stats   the same along the burn-in
 tracked               rows, cols, and mean, sd of μ there (pair)
-seen                  indptr, indices: the entries that the data had, as compressed rows
+seen                  indptr, indices: the observed entries of the data, as compressed rows (CSR)
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ POSTERIOR, STATS, WARMUP = "posterior", "sample_stats", "warmup_sample_stats"
 TRACKED, SEEN = "tracked", "seen"
 
 _CHUNK = 1 << 22
-"""Bytes of a chunk, about: several draws of small factors, strips of the rows of large ones."""
+"""Approximate bytes per chunk: several draws of small factors, or strips of rows of large ones."""
 
 _MOST = 100_000_000
-"""Chains, draws, marks or pairs that a store may speak of: for more, its files could not even be listed."""
+"""The largest number of chains, draws, marks or pairs in a store: for more, its files could not even be listed."""
 
 _DTYPES = (None, "float16", "float32", "float64")
 _TRACE = {"iteration": "int64", "lp": "float64", "step_size": "float64", "diverging": "bool"}
@@ -43,7 +43,7 @@ class Spec:
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """The shape of a chunk: of one chain, a few draws, all rows or a strip of them."""
+        """The shape of a chunk: one chain, a few draws, all rows or a strip of them."""
         if self.dims[0] != "chain":
             return tuple(max(1, n) for n in self.shape)
         draw = int(np.prod(self.shape[2:], dtype=np.int64)) * np.dtype(self.dtype).itemsize
@@ -55,23 +55,23 @@ class Spec:
 
     @property
     def fill(self) -> Any:
-        """What stands for draws that are still to come."""
+        """The value of draws that are not yet written."""
         return np.nan if self.dtype.startswith("float") else np.dtype(self.dtype).type(0)
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the whole array."""
+        """The size of the array in bytes."""
         return int(np.prod(np.array(self.shape, dtype=object))) * np.dtype(self.dtype).itemsize
 
 
 @final
 @dataclass(frozen=True)
 class Layout:
-    """The sizes that decide all shapes.
+    """The sizes that determine all shapes.
 
-    `dtype` is that of W, H and the biases, None if they are not kept; `seen` the number of entries of the data, None
-    if it had all of them, or if an older version wrote the store; `normals` whether m and Λ of a normal–Wishart prior
-    are kept, which older versions did not.
+    `dtype` is that of W, H and the biases, or None if they are not kept. `seen` is the number of observed entries, or
+    None if all cells are observed or an older version wrote the store. `normals` says whether m and Λ of a
+    normal–Wishart prior are kept; older versions did not keep them.
     """
 
     chains: int
@@ -83,18 +83,18 @@ class Layout:
     normals: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sizes in a form fit for JSON."""
+        """Return the sizes, serialisable as JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Layout:
-        """Return the layout that `to_dict` described; raise ValueError or KeyError if it makes no sense."""
+        """Return the layout that `to_dict` described; raise ValueError or KeyError if it is not valid."""
         sizes = {name: int(record[name]) for name in ("chains", "draws", "marks", "pairs")}
         if min(sizes.values()) < 0 or max(sizes.values()) > _MOST or record["dtype"] not in _DTYPES:
-            raise ValueError(f"sizes {record}")
+            raise ValueError(f"the layout has invalid sizes: {record}")
         seen = record.get("seen")
         if seen is not None and (not isinstance(seen, int) or seen < 0):
-            raise ValueError(f"sizes {record}")
+            raise ValueError(f"the layout has invalid sizes: {record}")
         return cls(**sizes, dtype=record["dtype"], seen=seen, normals=bool(record.get("normals", False)))
 
     def _mode_specs(self, n: int, mode: Mode) -> dict[str, Spec]:

@@ -1,4 +1,4 @@
-"""A store in the memory of the process, gone with it: to try things out, and the shortest example of a store."""
+"""A store in the memory of the process, lost when it ends: for experiments, and as a short example of a store."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..runs.result import Result
-from . import whole
+from . import result_io
 from .backend import Labels, RunBackend, already_there, as_stored, damaged
 
 _stores: dict[Path, MemoryBackend] = {}
-"""All of this process."""
+"""All stores of this process."""
 
 
 @final
 class MemoryBackend(RunBackend):
-    """Arrays and checkpoints in dictionaries, by the absolute path that the store was given as its name."""
+    """Arrays and checkpoints in dictionaries. The absolute path of a store is its name."""
 
     suffix: ClassVar[str] = ".memory"
     durable: ClassVar[bool] = False
@@ -35,18 +35,18 @@ class MemoryBackend(RunBackend):
     @classmethod
     def save(cls, result: Result, path: Path) -> None:
         """Write a result as a store without checkpoints."""
-        whole.write(cls.create(path, *whole.parts(result)), result)
+        result_io.write(cls.create(path, *result_io.parts(result)), result)
 
     @classmethod
     def load(cls, path: Path) -> Result:
-        """Return a result: of a run that is not finished, the draws up to the last checkpoint."""
-        return whole.read(cls.open(path))
+        """Return a result; of an unfinished run, the draws up to the last checkpoint."""
+        return result_io.read(cls.open(path))
 
     @classmethod
     def create(
         cls, path: Path, header: dict[str, Any], labels: Labels, known: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """Make a store with its labels and the arrays that are known before sampling."""
+        """Create a store with its labels and the arrays that are known before sampling."""
         if cls.holds(path):
             raise already_there(path)
         store = cls(path, deepcopy(header))
@@ -80,7 +80,7 @@ class MemoryBackend(RunBackend):
         self.header = deepcopy(header)
 
     def writing(self) -> AbstractContextManager[None]:
-        """Return a block that does nothing: draws are in the store at once."""
+        """Return an empty context: draws are in the store at once."""
         return nullcontext()
 
     def append(
@@ -94,7 +94,7 @@ class MemoryBackend(RunBackend):
             self._arrays[path][(*place, only)] = values[:, only]
 
     def read(self, path: str, chain: int, n: int, only: slice | None = None) -> NDArray[Any]:
-        """Return the first n draws (or rows of a trace) of a chain; with `only`, these rows of them."""
+        """Return the first n draws (or rows of a trace) of a chain; with `only`, only these rows of the draws."""
         return as_stored(
             self._arrays[path][(chain, slice(n)) if only is None else (chain, slice(n), only)].copy()
         )
@@ -116,7 +116,7 @@ class MemoryBackend(RunBackend):
         self._checkpoints[chain] = {name: np.array(value) for name, value in state.items()}
 
     def read_checkpoint(self, chain: int, names: Iterable[str] | None = None) -> dict[str, Any] | None:
-        """Return the checkpoint of a chain, or some of it; None if there is none yet."""
+        """Return the checkpoint of a chain, or the arrays `names` of it; None if there is none yet."""
         state = self._checkpoints.get(chain)
         if state is None:
             return None
@@ -124,7 +124,7 @@ class MemoryBackend(RunBackend):
 
     @property
     def present(self) -> bool:
-        """Whether the store is still there."""
+        """Whether the store still exists."""
         return _stores.get(self.path.absolute()) is self
 
     _arrays: dict[str, NDArray[Any]]

@@ -1,4 +1,4 @@
-"""A posterior in one file: arrays in NumPy's `.npz`, everything else as JSON. Opening a file cannot run code."""
+"""A posterior in one file: arrays in NumPy's `.npz`, the rest as JSON. Reading a file never executes code from it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _FORMAT = 1
 
 @final
 class NpzBackend(Backend):
-    """One file, written at once when a run is over: it cannot be resumed."""
+    """One file, written when a run is complete. A run cannot be resumed from it."""
 
     suffix: ClassVar[str] = ".npz"
 
     @classmethod
     def holds(cls, path: Path) -> bool:
-        """Return whether there is a file: whatever it is, it is read as one of these."""
+        """Return whether there is a file; any file is read as `.npz`."""
         return path.is_file()
 
     @classmethod
     def save(cls, result: Result, path: Path) -> None:
-        """Write a result to a file, all or nothing."""
+        """Write a result to a file atomically."""
         _save(result, path)
 
     @classmethod
@@ -77,7 +77,7 @@ def _load(source: Path) -> Result:
         if "header" not in arrays:
             names = ", ".join(sorted(arrays)[:5])
             raise DataError(
-                f"{source} is not a psgld posterior: it holds {names}; psgld.observations reads data"
+                f"{source} is not a psgld posterior: it holds {names}; use psgld.observations to read data"
             )
         header = json.loads(arrays.pop("header").tobytes())
         if header["psgld"] > _FORMAT:

@@ -1,4 +1,4 @@
-"""A store for a run: made anew, or that of the same run, to go on with."""
+"""Creates the store of a run, or reopens it to resume the run."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ from .saver import Saver
 STORE_DTYPES = ("float16", "float32", "float64")
 
 _SHOULD_BE_SAME = ("version", "instruction set", "entries of the log posterior")
-"""Where these differ a run goes on all the same, with a warning."""
+"""If these differ, a run is resumed with a warning."""
 
 
 def ownership(path: str | PathLike[str] | None, engine: Engine) -> AbstractContextManager[None]:
-    """Return what keeps other runs from the store of this one; of several ranks, the first has it."""
+    """Return a lock that keeps other runs from writing to the store; of several ranks, rank 0 holds it."""
     return nullcontext() if path is None or engine.rank > 0 else owned(Path(path))
 
 
 def is_there(path: str | PathLike[str]) -> bool:
-    """Return whether there is a store at a path, or something else that would be overwritten."""
+    """Return whether there is a store, or anything else, at a path."""
     return Path(path).exists() or run_backend(Path(path)).holds(Path(path))
 
 
 def open_saver(
     path: str | PathLike[str], work: Work, keys: list[int], resume: bool, every: float, engine: Engine
 ) -> Saver:
-    """Return what saves a run to a store; with `resume`, go on with the store that is there, if there is one.
+    """Return a saver that writes a run to a store; with `resume`, resume the run of an existing store.
 
-    Of several ranks the first makes or opens the store, and the others write to it, too.
+    Rank 0 creates or opens the store; the other ranks write to it as well.
     """
     where = Path(path)
     if engine.ranks > 1 and not run_backend(where).shared:
         raise SamplingError(
-            f"{where} is in the memory of one process; give store='run.zarr' to {engine.ranks} ranks"
+            f"{where} is in the memory of one process, but there are {engine.ranks} ranks; give store='run.zarr'"
         )
     there = bool(engine.agree(float(is_there(where))))
-    seen = None if there else Seen.of(work.setup.data)  # of shards, all ranks have a part of them
+    seen = None if there else Seen.of(work.setup.data)  # collective: of shards, each rank has a part
     if engine.rank > 0:
         engine.agree(0.0)  # rank 0 has opened it
         return Saver(run_backend(where).open(where), every, engine)
@@ -79,7 +79,7 @@ def _first_saver(
     header, identity = _header(work, keys), _run_identity(work, keys)
     if is_there(where) and not resume:
         raise DataError(
-            f"{where} is already there; use resume=True to go on with it, delete it, or give another name"
+            f"{where} already exists; use resume=True to resume its run, delete it, or give another name"
         )
     try:
         if is_there(where):
@@ -94,7 +94,7 @@ def _first_saver(
 
 
 def _new(path: Path, header: dict[str, Any], work: Work, seen: Seen | None) -> RunBackend:
-    """Make an empty store."""
+    """Create an empty store."""
     data = work.setup.data
     known: dict[str, NDArray[Any]] = {}
     if work.pairs is not None:
@@ -105,7 +105,7 @@ def _new(path: Path, header: dict[str, Any], work: Work, seen: Seen | None) -> R
 
 
 def keys_in(path: str | PathLike[str]) -> list[int]:
-    """Return the keys of the chains of a store: its seed, as it were."""
+    """Return the random keys of the chains of a store."""
     store = run_backend(Path(path)).open(Path(path))
     try:
         return [int(key) for key in store.header["settings"]["keys"]]
@@ -114,7 +114,7 @@ def keys_in(path: str | PathLike[str]) -> list[int]:
 
 
 def strips_in(path: str | PathLike[str] | None) -> int | None:
-    """Return the number of strips of the run in a store; None if there is none, or it has no strips."""
+    """Return the number of strips of the run in a store; None if there is no store, or no strips."""
     if path is None or not is_there(path):
         return None
     store = run_backend(Path(path)).open(Path(path))
@@ -126,7 +126,7 @@ def strips_in(path: str | PathLike[str] | None) -> int | None:
 
 
 def check_options(store: Any, resume: Any, every: Any, dtype: Any) -> None:
-    """Raise SamplingError if the options of a store make no sense."""
+    """Raise SamplingError if the options of a store are not valid."""
     number = is_number(every)
     if not number or not every >= 0:
         raise SamplingError(f"checkpoint_every must be a number of seconds >= 0, got {every!r}")
@@ -139,45 +139,47 @@ def check_options(store: Any, resume: Any, every: Any, dtype: Any) -> None:
 
 
 def _reopen(path: Path, header: dict[str, Any], identity: dict[str, Any], sampler: Sampler) -> RunBackend:
-    """Open the store of a run that is to go on, after making sure that it is the same run."""
+    """Open the store of a run to be resumed, after checking that it is the same run."""
     store = run_backend(path).open(path, "r+")
     stored = store.header.get("run")
     if stored is None:
         raise DataError(f"{path} was saved after its run and has no checkpoints; it cannot be resumed")
     if not isinstance(stored, dict):
-        raise damaged(path, f"its run is {stored!r}")
+        raise damaged(path, f"its run is {stored!r}, expected a dictionary")
     if isinstance(was := stored.get("sampler"), dict) and is_text(was):
         identity = {**identity, "sampler": _without_blocks(as_text(sampler))}
     differences = list(_differences(stored, identity))
     if differences:
         raise DataError(
-            f"{path} is of another run: {'; '.join(differences[:3])}; resume with the same data and settings, or "
+            f"{path} belongs to another run: {'; '.join(differences[:3])}; resume with the same data and settings, or "
             "give another name"
         )
     _check_sizes(store, header)
     for name in _SHOULD_BE_SAME:
         if stored.get(name) != identity[name]:
             warn(
-                f"{path}: {name} {stored.get(name)} in the store, {identity[name]} now: the run goes on, but not "
-                "bit for bit as it would have"
+                f"{path}: {name} {stored.get(name)} in the store, {identity[name]} now: the run is resumed, but "
+                "not bit for bit"
             )
     draws = int(header["layout"]["draws"])
     kept = max((_kept(store, c) for c in range(store.layout.chains)), default=0)
     if kept > draws:
-        raise DataError(f"{path} holds {kept} draws a chain already, {draws} asked for; ask for more")
+        raise DataError(
+            f"{path} already holds {kept} draws per chain, got draws = {draws}; ask for {kept} or more"
+        )
     store.resize(draws)
     return store
 
 
 def _check_sizes(store: RunBackend, header: dict[str, Any]) -> None:
-    """Raise unless the arrays of a store have the sizes of its run; the draws may be more or fewer."""
+    """Raise DataError unless the arrays of a store have the sizes of its run; the number of draws may differ."""
     sizes = {name: header["layout"][name] for name in ("chains", "marks", "pairs", "dtype")}
     expected = {"shape": tuple(header["shape"]), "model": header["model"], **sizes}
     found = {"shape": store.shape, "model": store.model.to_dict()}
     found |= {name: getattr(store.layout, name) for name in sizes}
     for name, value in expected.items():
         if found[name] != value:
-            raise damaged(store.path, f"its {name} is {found[name]}, that of its run {value}")
+            raise damaged(store.path, f"its {name} is {found[name]}, expected {value}")
 
 
 def _kept(store: RunBackend, chain: int) -> int:
@@ -189,8 +191,8 @@ def _kept(store: RunBackend, chain: int) -> int:
 
 
 def _header(work: Work, keys: list[int]) -> dict[str, Any]:
-    setup, plan, room = work.setup, work.plan, work.room
-    dtype = (work.precision or str(room.W.dtype)) if room.W.shape[1] else None
+    setup, plan, draws = work.setup, work.plan, work.draws
+    dtype = (work.precision or str(draws.W.dtype)) if draws.W.shape[1] else None
     pairs = 0 if work.pairs is None else len(work.pairs[0])
     data = setup.data
     return {
@@ -200,12 +202,12 @@ def _header(work: Work, keys: list[int]) -> dict[str, Any]:
         "absent": data.absent,
         "labels": [d for d, x in (("row", data.row_labels), ("column", data.col_labels)) if x is not None],
         "settings": describe(setup, plan, keys, len(work.probes.values)),
-        "bytes_an_iteration": setup.bytes_an_iteration,
+        "bytes_an_iteration": setup.bytes_per_iteration,
     }
 
 
 def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
-    """Return all that must be the same for a run to go on, and what should be."""
+    """Return all that must be equal to resume a run, and all that should be (`_SHOULD_BE_SAME`)."""
     header = _header(work, keys)
     settings = header["settings"]
     begin = None if work.begin is None else (work.begin.draws.W, work.begin.draws.H)
@@ -230,12 +232,12 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
 
 
 def _without_blocks(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a sampler without its number of strips: left out, it may differ with the ranks; `describe` has it."""
+    """Return the settings of a sampler without `blocks`, which `describe` has: its default depends on the ranks."""
     return {name: value for name, value in record.items() if name != "blocks"}
 
 
 def _digest(arrays: Any) -> str | None:
-    """Return a few characters that tell arrays from others."""
+    """Return a short hash of arrays."""
     if arrays is None:
         return None
     digest = hashlib.sha256()
@@ -245,7 +247,7 @@ def _digest(arrays: Any) -> str | None:
 
 
 def _differences(stored: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield what differs, in words: "rank 8 in the store, 16 now"."""
+    """Yield a description of each difference, such as "rank 8 in the store, 16 now"."""
     for name, value in now.items():
         if name in _SHOULD_BE_SAME:
             continue
@@ -259,12 +261,12 @@ def _differences(stored: dict[str, Any], now: dict[str, Any], prefix: str = "") 
 
 
 def _check_room(path: Path, header: dict[str, Any], work: Work) -> None:
-    """Raise before sampling starts if the disk has no room for the store."""
+    """Raise DataError, before sampling starts, if the disk has no space for the store."""
     layout = Layout.from_dict(header["layout"])
     specs = layout.specs(work.setup.model, work.setup.data.shape)
     needed = sum(spec.nbytes for spec in specs.values())
     if not path.parent.is_dir():
-        raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
+        raise DataError(f"cannot write {path}: there is no directory {path.parent}; create it first")
     free = shutil.disk_usage(path.parent).free
     if needed > free and run_backend(path).durable:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Writes the chains of a run to its store every so often, and takes them up again from there."""
+"""Writes checkpoints of the chains of a run to its store, and restores chains from them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ..system.atomic import DAMAGE
 from ..system.limits import check_room_for_threads
 from .backend import RunBackend, damaged
 from .layout import POSTERIOR, STATS, TRACKED, WARMUP
-from .spread import Spread
+from .row_ownership import RowOwnership
 
 _AHEAD = 1 << 24
-"""Bytes of draws that are worth writing before their checkpoint."""
+"""Number of bytes of draws from which they are written before their checkpoint."""
 
 _REFUSED = (OSError, ValueError, KeyError)
-"""What a write may raise; the last two by Zarr, if someone else was at the store."""
+"""Errors of a write. Zarr raises the last two if another process changed the store."""
 
 _GONE = "the store was deleted or moved during the run"
 
@@ -37,43 +37,43 @@ _GONE = "the store was deleted or moved during the run"
 @final
 @dataclass(frozen=True, eq=False)
 class _Snapshot:
-    """What is to be written of a chain."""
+    """Draws and state of a chain, to be written."""
 
     rows: list[tuple[str, int, NDArray[Any]]]  # array, first draw, values
     state: dict[str, Any]
     written: tuple[int, int]
-    """Draws and rows of the burn-in that are in the store then."""
+    """Numbers of draws and of burn-in marks that are in the store afterwards."""
 
 
 @final
 class Saver:
-    """Checkpoints of all chains. Each has its own file and its own draws, so that none waits for another.
+    """Writes checkpoints of all chains. Each chain has its own file and draws, so that none waits for another.
 
-    A thread of its own writes, while the chains go on: a draw does not change once it is recorded, and of the rest
-    a copy is taken. So a slow disk costs little time.
+    A separate thread writes while the chains continue: recorded draws do not change, and the rest is copied. So a slow
+    disk costs little time.
 
-    A write that fails does not stop the run: the draws are in memory. It is tried again at the next checkpoint, and
-    `failure` says what went wrong if the last one failed too.
+    A write that fails does not stop the run, since the draws are in memory. It is repeated at the next checkpoint. If
+    the last write failed, `failure` has the reason.
 
-    Of several processes that run a chain together, each writes the draws that it keeps, and the first, once all have
-    done so (`commit`), the checkpoint.
+    Where several processes run a chain, each writes the rows that it owns. When all have done so (`commit`), rank 0
+    writes the checkpoint.
     """
 
     def __init__(self, store: RunBackend, every: float, engine: Engine | None = None) -> None:
         self.store, self._every = store, every
         self._engine = engine if engine is not None and engine.ranks > 1 else None
         self._first = engine is None or engine.rank == 0
-        self._spread = None if self._engine is None else Spread(store, self._engine)
+        self._ownership = None if self._engine is None else RowOwnership(store, self._engine)
         self._uncommitted: dict[int, _Snapshot] = {}
-        self._written: dict[int, tuple[int, int]] = {}  # rows of the trace and of the burn-in, of each chain
+        self._written: dict[int, tuple[int, int]] = {}  # per chain: rows of the trace and of the burn-in
         self._last: dict[int, float] = {}
         self._failures: dict[int, Exception] = {}
         check_room_for_threads(1)
         self._writer = ThreadPoolExecutor(1, "psgld-store")
         self._pending: dict[int, Future[None]] = {}
-        # Draws of a chain and factor that are written before their checkpoint.
+        # Number of draws, per chain and factor, that are written before their checkpoint.
         self._ahead: dict[tuple[int, str], int] = {}
-        self._stuck: set[int] = set()  # chains for which that did not work
+        self._stuck: set[int] = set()  # chains for which writing ahead failed
 
     @property
     def path(self) -> Path:
@@ -82,18 +82,18 @@ class Saver:
 
     @property
     def failure(self) -> str | None:
-        """What keeps a chain from being written, or None."""
+        """Why a chain could not be written, or None."""
         for error in self._failures.values():
             return str(getattr(error, "strerror", None) or error)
         return None
 
     @property
-    def spread(self) -> Spread | None:
-        """Which rows of the draws each process keeps, if there are several."""
-        return self._spread
+    def ownership(self) -> RowOwnership | None:
+        """The rows of the draws that each process keeps, if there are several."""
+        return self._ownership
 
     def restore(self, recorder: Recorder, plan: Plan) -> None:
-        """Let a chain and its recorder go on from their checkpoint, if there is one."""
+        """Restore a chain and its recorder from their checkpoint, if there is one."""
         number = recorder.number
         self._written[number] = (0, 0)
         self._last[number] = time.monotonic()
@@ -120,11 +120,13 @@ class Saver:
         except DAMAGE as error:
             raise damaged(where, error) from error
         if not plan.fits(recorder.recorded, recorder.chain.iteration):
-            raise damaged(where, f"iteration {recorder.chain.iteration} at mark {recorder.recorded}")
+            raise damaged(
+                where, f"iteration {recorder.chain.iteration} does not fit mark {recorder.recorded}"
+            )
         self._written[number] = (kept, marks)
 
     def due(self, recorder: Recorder) -> bool:
-        """Return whether it is time for the next checkpoint of a chain, and nothing of it is being written."""
+        """Return whether it is time for the next checkpoint of a chain, and its last write is complete."""
         pending = self._pending.get(recorder.number)
         if pending is not None and not pending.done():
             return False
@@ -134,17 +136,17 @@ class Saver:
         return late
 
     def _write_ahead(self, recorder: Recorder) -> None:
-        """Begin to write chunks of draws that are full, so that little is left for the checkpoint.
+        """Start to write full chunks of draws, so that the checkpoint has less to write.
 
-        They do not count before the checkpoint says so. Of several processes each writes at the checkpoint, for all
-        must have written before it counts.
+        They become valid with the next checkpoint. Several processes write at the checkpoint only, since it requires
+        that all of them have written.
         """
         number = recorder.number
         if self._engine is not None or number in self._stuck:
             return
         try:
             rows = [row for name in FACTORS for row in self._full_chunks(recorder, name)]
-        except _REFUSED:  # the store is gone, as the checkpoint will say
+        except _REFUSED:  # the store is gone: the checkpoint reports it
             return
         if sum(values.nbytes for _, _, values in rows) >= _AHEAD:
             self._pending[number] = self._writer.submit(self._write_early, number, rows)
@@ -158,13 +160,12 @@ class Saver:
                 yield path, first, getattr(recorder.draws, name)[number, first:last]
 
     def _unwritten(self, number: int, name: str) -> int:
-        """Return the first draw that is not written yet."""
+        """Return the index of the first draw that is not yet written."""
         return max(self._written[number][0], self._ahead.get((number, name), 0))
 
     def _write_early(self, number: int, rows: list[tuple[str, int, NDArray[Any]]]) -> None:
-        self._stuck.add(
-            number
-        )  # until this has gone well; if not, the checkpoint writes them, or says why it cannot
+        # Removed on success. Otherwise the checkpoint writes the draws, or reports the error.
+        self._stuck.add(number)
         with suppress(*_REFUSED):
             if not self.store.present:
                 return
@@ -174,7 +175,7 @@ class Saver:
             self._stuck.discard(number)
 
     def save(self, recorder: Recorder) -> None:
-        """Begin to write what is new of a chain, then its checkpoint."""
+        """Start to write the new draws of a chain, then its checkpoint."""
         number = recorder.number
         if number in self._uncommitted:
             self.commit(wait=True)
@@ -189,9 +190,9 @@ class Saver:
             self._pending[number] = self._writer.submit(self._write_draws, number, snapshot)
 
     def commit(self, wait: bool = False) -> None:
-        """Write the checkpoints whose draws all processes have written, and with `wait` those that they are writing.
+        """Write the checkpoints of which all processes have written their draws; with `wait`, wait for these.
 
-        Called by all of them at once; a single process has nothing to do.
+        Collective: all processes call it. A single process has nothing to do.
         """
         for number, snapshot in list(self._uncommitted.items()):
             assert self._engine is not None
@@ -225,8 +226,8 @@ class Saver:
         return _Snapshot(rows, {**state, **chain}, (state["kept"], state["marks"]))
 
     def _rows(self, name: str) -> slice | None:
-        """Return the rows of a factor that are kept here; None for all."""
-        return None if self._spread is None else self._spread.rows(name)
+        """Return the rows of a factor that this rank owns; None for all."""
+        return None if self._ownership is None else self._ownership.rows(name)
 
     def _write(self, number: int, snapshot: _Snapshot) -> None:
         self._write_draws(number, snapshot)
@@ -251,7 +252,7 @@ class Saver:
         self._try(number, write)
 
     def _try(self, number: int, write: Callable[[], None]) -> None:
-        """Write something of a chain, or note why it cannot be written."""
+        """Call `write` for a chain, or record why it failed."""
         try:
             if not self.store.present:
                 raise FileNotFoundError(2, _GONE)
@@ -262,7 +263,7 @@ class Saver:
             self._failures[number] = error if self.store.present else FileNotFoundError(2, _GONE)
 
     def finish(self, recorders: list[Recorder]) -> None:
-        """Wait until all is written, and add what only the whole run tells."""
+        """Wait until everything is written, and add the results of the complete run."""
         self._writer.shutdown()
         if not self._first:
             return
@@ -274,11 +275,11 @@ class Saver:
         except OSError as error:
             self._failures[-1] = error
         for pending in self._pending.values():
-            pending.result()  # an error that has nothing to do with the disk
+            pending.result()  # raises errors other than those of the disk
 
 
 def _progress(state: dict[str, Any], store: RunBackend) -> tuple[int, int]:
-    """Return how many draws and marks of the burn-in a checkpoint counts; raise ValueError if it cannot be."""
+    """Return the numbers of draws and of burn-in marks of a checkpoint; raise ValueError if they are impossible."""
     kept, marks, most = int(state["kept"]), int(state["marks"]), store.layout
     if not (0 <= kept <= most.draws and 0 <= marks <= most.marks and (kept == 0 or marks == most.marks)):
         raise ValueError(f"{kept} draws of {most.draws} after {marks} marks of {most.marks}")
@@ -286,10 +287,10 @@ def _progress(state: dict[str, Any], store: RunBackend) -> tuple[int, int]:
 
 
 def _check_like(state: dict[str, Any], own: dict[str, Any]) -> None:
-    """Raise ValueError unless a chain's state from a file is made of such arrays as its own, and of finite numbers."""
+    """Raise ValueError unless a state from a file has the dtypes and shapes of the chain's own, and finite numbers."""
     for name, mine in own.items():
         given, mine = np.asarray(state[name]), np.asarray(mine)
-        listed = name == "divergences"  # as many as there were
+        listed = name == "divergences"  # of any length
         if given.dtype.kind not in ("iu" if listed else mine.dtype.kind) and given.size:
             raise ValueError(f"{name} holds {given.dtype}, expected {mine.dtype}")
         if given.ndim != 1 if listed else given.shape != mine.shape:

@@ -1,7 +1,7 @@
-"""A store: a Zarr v3 group on disk that grows while a run goes on, readable at every moment.
+"""A Zarr v3 group on disk that grows while a run samples, and can be read at any time.
 
-A chain's draws are written first, each chunk all or nothing, then its checkpoint, which says how many of them count.
-What a killed run wrote beyond that is written again when it is resumed.
+The draws of a chain are written first, each chunk atomically, then its checkpoint, which has the number of valid draws.
+Draws that a killed run wrote after its checkpoint are overwritten when it is resumed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..errors import DataError
 from ..runs.result import Result
 from ..system.atomic import DAMAGE, Several, read_arrays, sync, write_arrays, write_bytes
 from ..system.zarr_arrays import plain_array, zarr_library
-from . import whole
+from . import result_io
 from .backend import Labels, RunBackend, already_there, as_stored, cannot_write, damaged
 from .layout import POSTERIOR, STATS
 from .zarr_create import create_array, create_coordinate
@@ -49,17 +49,17 @@ class ZarrBackend(RunBackend):
 
     @classmethod
     def holds(cls, path: Path) -> bool:
-        """Return whether there is a folder: whatever it is, nothing but a store is read from one."""
+        """Return whether there is a folder; any folder is read as a store."""
         return path.is_dir()
 
     @classmethod
     def save(cls, result: Result, path: Path) -> None:
-        """Write a result as a store without checkpoints, all or nothing."""
+        """Write a result atomically, as a store without checkpoints."""
         beside = path.with_name(f".{path.name}.{os.getpid()}-{get_ident():x}.zarr")
         if path.exists():
             raise already_there(path)
         try:
-            whole.write(cls.create(beside, *whole.parts(result)), result)
+            result_io.write(cls.create(beside, *result_io.parts(result)), result)
             os.rename(beside, path)
         except OSError as error:
             raise cannot_write(path, error) from error
@@ -68,8 +68,8 @@ class ZarrBackend(RunBackend):
 
     @classmethod
     def load(cls, path: Path) -> Result:
-        """Read a store into memory: of a run that is not finished, the draws up to the last checkpoint."""
-        return whole.read(cls.open(path))
+        """Read a store into memory; of an unfinished run, the draws up to the last checkpoint."""
+        return result_io.read(cls.open(path))
 
     # -- making and opening ------------------------------------------------------------------------------
 
@@ -77,15 +77,15 @@ class ZarrBackend(RunBackend):
     def create(
         cls, path: Path, header: dict[str, Any], labels: Labels, known: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """Make a store, all or nothing, that holds the labels of rows and columns and what is known before sampling.
+        """Create a store atomically, with its labels and the arrays that are known before sampling.
 
-        `known` are whole arrays by their paths.
+        `known` has these arrays by their paths.
         """
         zarr = _zarr()
         if path.exists():
             raise already_there(path)
         if not path.parent.is_dir():
-            raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
+            raise DataError(f"cannot write {path}: there is no directory {path.parent}; create it first")
         beside = path.with_name(f".{path.name}.new")
         header = {"format": FORMAT, **header}
         try:
@@ -104,7 +104,7 @@ class ZarrBackend(RunBackend):
 
     @classmethod
     def open(cls, path: Path, mode: str = "r") -> Self:
-        """Open a store to read, or to go on writing (mode "r+"); raise DataError if it is none."""
+        """Open a store for reading, or for writing (mode "r+"); raise DataError if it is not a store."""
         zarr = _zarr()
         try:
             header = json.loads((path / _METADATA).read_bytes())["attributes"]["psgld"]
@@ -116,17 +116,17 @@ class ZarrBackend(RunBackend):
             return cls(path, header, root)
         except DataError:
             raise
-        except Exception as error:  # whatever Zarr and JSON say of a damaged file
+        except Exception as error:  # Zarr and JSON raise many types for a damaged file
             raise damaged(path, error) from error
 
     def begin(self) -> None:
-        """Make the folder of the checkpoints; remove what a killed run left half written."""
+        """Create the folder of the checkpoints; remove incomplete files of a killed run."""
         self._checkpoints.mkdir(exist_ok=True)
         for left in self.path.rglob("*.partial"):
             left.unlink(missing_ok=True)
 
     def resize(self, draws: int) -> None:
-        """Make room for another number of draws."""
+        """Change the number of draws."""
         if draws != self.layout.draws:
             self._create_index(draws)
         super().resize(draws)
@@ -135,7 +135,7 @@ class ZarrBackend(RunBackend):
         self._array(path).resize(shape)
 
     def write_header(self, header: dict[str, Any]) -> None:
-        """Write the header, and beside it the metadata of all arrays, so that readers need not look for them."""
+        """Write the header, with the consolidated metadata of all arrays."""
         nodes = {}
         for folder, _, files in os.walk(self.path):
             if _METADATA in files and Path(folder) != self.path:
@@ -158,15 +158,15 @@ class ZarrBackend(RunBackend):
         return self.path / "checkpoints"
 
     def checkpoint(self, chain: int) -> Path:
-        """Return the checkpoint of a chain."""
+        """Return the path of the checkpoint of a chain."""
         return self._checkpoints / f"{chain}.npz"
 
     def write_checkpoint(self, chain: int, state: Mapping[str, Any]) -> None:
-        """Replace the checkpoint of a chain by renaming."""
+        """Replace the checkpoint of a chain atomically, by renaming."""
         write_arrays(self.checkpoint(chain), state)
 
     def read_checkpoint(self, chain: int, names: Iterable[str] | None = None) -> dict[str, Any] | None:
-        """Return the checkpoint of a chain, or some of it; None if there is none yet."""
+        """Return the checkpoint of a chain, or the arrays `names` of it; None if there is none yet."""
         path = self.checkpoint(chain)
         try:
             return read_arrays(path, names) if path.exists() else None
@@ -179,7 +179,7 @@ class ZarrBackend(RunBackend):
         return self._identity is not None and _identity(self.path) == self._identity
 
     def check(self) -> None:
-        """Compare all arrays with what the header promises."""
+        """Raise DataError unless all arrays match the header."""
         for path, spec in self.specs.items():
             array = self._array(path)
             if array.shape != spec.shape:
@@ -188,11 +188,11 @@ class ZarrBackend(RunBackend):
                 raise damaged(self.path, f"{path} holds {array.dtype}, expected {spec.dtype}")
 
     def lot(self, path: str) -> int:
-        """Return the number of draws that share a chunk."""
+        """Return the number of draws per chunk."""
         return int(self._array(path).chunks[1])
 
     def writing(self) -> Several:
-        """Return files that are written beside, and get their names when the block ends."""
+        """Return a context for writing temporary files, which are renamed when it exits."""
         return Several()
 
     def append(
@@ -204,10 +204,10 @@ class ZarrBackend(RunBackend):
         values: NDArray[Any],
         only: slice | None = None,
     ) -> None:
-        """Write draws (or rows of a trace) of a chain from `first` on; they are there when the block ends.
+        """Write draws (or rows of a trace) of a chain from `first` on; they are in the store when the context exits.
 
-        With `only`, the chunks of these rows; they must be whole chunks. What the last chunk held beyond them is gone.
-        The chunks are not written by Zarr, which takes several times as long.
+        With `only`, write these rows, which must be complete chunks. Later draws in the last chunk are discarded. The
+        chunks are not written by the Zarr library, which takes several times as long.
         """
         several = self.lot(path)
         for k in range(first // several, -(-(first + len(values)) // several)):
@@ -225,7 +225,7 @@ class ZarrBackend(RunBackend):
         values: NDArray[Any],
         only: slice | None,
     ) -> None:
-        """Write the chunks that hold draws of the k-th lot, from `start` on: one for each strip of the rows."""
+        """Write the k-th chunk along the draws, from draw `start` on: one file per strip of rows."""
         array = self._array(path)
         size, before = array.chunks[1:], start - k * array.chunks[1]
         for file, rows in self._strips(path, chain, k, only):
@@ -243,7 +243,7 @@ class ZarrBackend(RunBackend):
     def _strips(
         self, path: str, chain: int, k: int, only: slice | None = None
     ) -> Iterator[tuple[Path, tuple[slice, ...]]]:
-        """Yield the file of each strip of the k-th lot of draws, and its place in a draw."""
+        """Yield, for the k-th chunk along the draws, the file of each strip of rows, and its slices of a draw."""
         array = self._array(path)
         shape, size = array.shape[2:], array.chunks[2:]
         for at in itertools.product(*(range(-(-n // c)) for n, c in zip(shape, size, strict=True))):
@@ -256,7 +256,7 @@ class ZarrBackend(RunBackend):
         self._array(path)[...] = values
 
     def read(self, path: str, chain: int, n: int, only: slice | None = None) -> NDArray[Any]:
-        """Return the first n draws (or rows of a trace) of a chain; with `only`, these rows of them."""
+        """Return the first n draws (or rows of a trace) of a chain; with `only`, only these rows of the draws."""
         for k in range(-(-n // self._array(path).chunks[1])):
             for file, _ in self._strips(path, chain, k, only):
                 self._require(file)
@@ -265,7 +265,7 @@ class ZarrBackend(RunBackend):
             values = np.asarray(self._array(path)[place])
         except MemoryError:
             raise
-        except Exception as error:  # whatever Zarr says of a damaged chunk
+        except Exception as error:  # Zarr raises many types for a damaged chunk
             raise damaged(self.path, f"{self._damaged_chunk(path, chain, n)}: {error}") from error
         return as_stored(values)
 
@@ -300,21 +300,24 @@ class ZarrBackend(RunBackend):
             self._check_text(path)
         labels = self.read_all(path)
         if labels.shape != (self.shape[dim == "column"],):
-            raise damaged(self.path, f"{labels.shape} labels of {dim}s")
+            raise damaged(
+                self.path,
+                f"the labels of {dim}s have shape {labels.shape}, expected {(self.shape[dim == 'column'],)}",
+            )
         return labels if labels.dtype.kind == "i" else np.array([str(x) for x in labels.tolist()])
 
     def _check_text(self, path: str) -> None:
-        """Raise if a chunk of text says that it holds another number of labels: Zarr would make room for billions."""
+        """Raise DataError if a chunk of text claims a wrong number of labels, for which Zarr would allocate memory."""
         chunk = self.path / path / "c" / "0"
         self._require(chunk)
         with open(chunk, "rb") as file:
             count = int.from_bytes(file.read(4), "little")
         if count != self._array(path).shape[0]:
-            raise damaged(self.path, f"{path} says that it holds {count} labels")
+            raise damaged(self.path, f"{path} claims {count} labels, expected {self._array(path).shape[0]}")
 
     def _array(self, path: str) -> Any:
         if path not in self._arrays:
-            # Without this, Zarr would leave out a chunk of nothing but zeros, and a lost one would look the same.
+            # By default Zarr omits chunks of zeros, so that a missing chunk would look the same.
             try:
                 array = plain_array(self._root, path)
             except KeyError:
@@ -325,7 +328,7 @@ class ZarrBackend(RunBackend):
         return self._arrays[path]
 
     def _require(self, chunk: Path) -> None:
-        """Raise if a chunk is missing, which Zarr would read as zeros."""
+        """Raise DataError if a chunk is missing, which Zarr would read as zeros."""
         if not chunk.is_file():
             raise damaged(self.path, f"{chunk.relative_to(self.path)} is missing")
 
@@ -347,7 +350,7 @@ class ZarrBackend(RunBackend):
 
 
 def _write_chunk(files: Several, file: Path, chunk: NDArray[Any], dtype: np.dtype[Any]) -> None:
-    """Write a chunk as the codecs `bytes` and `crc32c` say: little-endian numbers, then their checksum."""
+    """Write a chunk in the format of the codecs `bytes` and `crc32c`: little-endian numbers, then their checksum."""
     import google_crc32c
 
     with np.errstate(over="ignore"):
@@ -358,7 +361,7 @@ def _write_chunk(files: Several, file: Path, chunk: NDArray[Any], dtype: np.dtyp
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a folder from another of the same name."""
+    """Return the device and inode of a folder, which identify it; None if it is not a store."""
     try:
         (path / _METADATA).stat()
         found = path.stat()

@@ -1,4 +1,4 @@
-"""The arrays of a Zarr store, as they are made: little-endian numbers with checksums, every chunk written."""
+"""Creates the arrays of a Zarr store: little-endian numbers with checksums, every chunk written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .layout import Spec
 
 
 def create_array(root: Any, path: str, spec: Spec) -> None:
-    """Make an array of draws, or one that is known before sampling."""
+    """Create an array of draws, or one that is known before sampling."""
     from zarr.codecs import BytesCodec, Crc32cCodec
 
     root.create_array(
@@ -28,7 +28,7 @@ def create_array(root: Any, path: str, spec: Spec) -> None:
 
 
 def create_coordinate(root: Any, path: str, values: NDArray[Any]) -> None:
-    """Make, or replace, the numbers or the labels along a dimension."""
+    """Create, or replace, the numbers or labels along a dimension."""
     from zarr.codecs import Crc32cCodec
 
     text = values.dtype.kind == "U"

@@ -1,1 +1,1 @@
-"""Engines of several processes."""
+"""Engines that run a chain on several processes."""

@@ -1,8 +1,8 @@
-"""Many processes, on one machine or on many: the ring of the paper, on any communicator.
+"""Several processes, on one or more machines: the ring of the paper, on any communicator.
 
-Strips of the longer factor stay on their rank; strips of the shorter one travel (`ring.py`). Every rank runs the same
-chain in lock step: hyperparameters and metric follow from sums of strips, which are added in a fixed order, whoever has
-them. So the chain has the same bits on any number of ranks as on threads.
+Strips of the longer factor stay on their rank; strips of the shorter one are passed on (`ring.py`). All ranks run the
+same chain in lockstep. Hyperparameters and metric are computed from sums over strips, added in a fixed order. So the
+chain is bit-identical on any number of ranks and on threads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .ring_factors import RingFactors
 
 
 class DistributedEngine(Engine):
-    """Runs every chain on all ranks of a communicator. Every rank makes the same calls with the same arguments."""
+    """Runs every chain on all ranks of a communicator. All ranks make the same calls with the same arguments."""
 
     distributed = True
 
@@ -46,7 +46,7 @@ class DistributedEngine(Engine):
     @property
     @abstractmethod
     def communicator(self) -> Communicator:
-        """What carries the messages."""
+        """The communicator that carries the messages."""
 
     @property
     def ranks(self) -> int:
@@ -55,7 +55,7 @@ class DistributedEngine(Engine):
 
     @property
     def rank(self) -> int:
-        """The number of this process among them."""
+        """The rank of this process, from 0."""
         return self.communicator.rank
 
     @property
@@ -72,15 +72,15 @@ class DistributedEngine(Engine):
         return bool(ranks.total(self.communicator, np.array([int(flag)]))[0])
 
     def agree_on_keys(self, keys: list[int]) -> list[int]:
-        """Return rank 0's keys on all ranks."""
+        """Return rank 0's random keys of the chains on all ranks."""
         return [int(key) for key in ranks.from_first(self.communicator, np.array(keys, np.uint64))]
 
     def collect(self, array: NDArray[Any], bounds: NDArray[np.int64]) -> None:
-        """Have on rank 0 all rows of an array of which rank r has those from bounds[r] to bounds[r + 1]."""
+        """Gather an array on rank 0; rank r holds its rows bounds[r] … bounds[r + 1] - 1."""
         ranks.collect(self.communicator, array, bounds)
 
     def guard(self) -> AbstractContextManager[None]:
-        """End all ranks if this one fails, after one line that says which and why."""
+        """Return a context that ends all ranks if this one fails, after a one-line message with the reason."""
         return ranks.guard(self.communicator)
 
     def check_same(self, settings: Mapping[str, str]) -> None:
@@ -91,7 +91,7 @@ class DistributedEngine(Engine):
                 if other.get(name) != first[name]:
                     raise SamplingError(
                         f"the ranks disagree on {name}: {first[name]} on rank 0, {other.get(name)} on rank {rank}; "
-                        "start all of them alike"
+                        "start all of them with the same settings"
                     )
 
     def grid(
@@ -105,7 +105,7 @@ class DistributedEngine(Engine):
     ) -> CoreGrid:
         """Cut V - shift into blocks, and keep those of the outer strips of this rank.
 
-        With `hopping` a rank works on whole parts, and whole chains hop between ranks.
+        With `hopping`, a rank owns complete parts instead, and chains move between ranks.
         """
         blocks, swapped, zeros = rows.number, columns_are_outer(data), data.absent == "zero"
         if blocks < self.ranks:
@@ -131,18 +131,18 @@ class DistributedEngine(Engine):
     def factors(
         self, grid: CoreGrid, components: int, likelihood: Likelihood, floor: float
     ) -> RingFactors | HoppingFactors:
-        """Place two factors of zeros on the ranks."""
+        """Create two factors of zeros, distributed over the ranks."""
         make = HoppingFactors if grid.hopping else RingFactors
         return make(grid, components, likelihood, floor, self.communicator, self.workers)
 
     def hop(self, factors: Sequence[Any], parts: Sequence[int]) -> None:
-        """Have the factors of each chain on the rank that works on its part; all travel at once."""
+        """Move the factors of each chain to the rank that owns its part, all of them at once."""
         self.communicator.wait(
             [request for of, part in zip(factors, parts, strict=True) for request in of.leave(part)]
         )
 
     def own_share(self, data: Source) -> Source:
-        """Return shards of which each rank reads its own strips only; anything else as it is."""
+        """Return the data; from shards, each rank reads only its own strips."""
         if not isinstance(data, Shards):
             return data
         self.check_same({"the shards": data.fingerprint()})
@@ -150,7 +150,7 @@ class DistributedEngine(Engine):
         return data.shared(Share(strips, self.rank, self._total, self._exchange))
 
     def _own(self, strips: int, rank: int) -> tuple[int, int]:
-        """Return the first of the strips that a rank keeps, and reads, and the one behind its last."""
+        """Return the range (first, end) of the strips that a rank owns."""
         return Ring(strips, self.ranks, swapped=False).own(rank)
 
     def _total(self, table: NDArray[Any]) -> NDArray[Any]:
@@ -160,7 +160,7 @@ class DistributedEngine(Engine):
         return ranks.exchange(self.communicator, parts)
 
     def _own_entries(self, shards: Shards, cols: Strips | None) -> Source:
-        """Read the row strips of this rank; if it keeps columns, send their entries to whom they belong."""
+        """Read the row strips of this rank; if ranks own columns, send each entry to the rank that owns its column."""
         own = range(*self._own(shards.blocks, self.rank))
         mine = shards.load(own)
         shards.check_totals(own, self._total)
@@ -177,7 +177,7 @@ class DistributedEngine(Engine):
             np.concatenate(self._exchange([sent[a:b] for a, b in pairwise(bounds)]))
             for sent in (rows[order], mine.indices[order], mine.values[order])
         ]
-        order = np.argsort(found[0], kind="stable")  # the entries of a row come from one rank, in order
+        order = np.argsort(found[0], kind="stable")  # the entries of a row come from one rank, already sorted
         counts = np.bincount(found[0], minlength=shards.shape[0])
         csr = Csr(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), found[1][order], found[2][order]
@@ -185,7 +185,7 @@ class DistributedEngine(Engine):
         return replace(mine, csr=csr, stored=len(order))
 
     def _one_by_one(self, make: Callable[[], CoreGrid]) -> CoreGrid:
-        """Return what every rank makes in its turn: blocks in a file are written by the first that wants them."""
+        """Call `make` on one rank after another, so that only the first writes the block file; return the result."""
         made = None
         for rank in range(self.ranks):
             made = make() if rank == self.rank else made
@@ -207,13 +207,13 @@ class Ranks(DistributedEngine):
 
     @property
     def communicator(self) -> Communicator:
-        """What carries the messages."""
+        """The communicator that carries the messages."""
         return self._communicator
 
 
 @cache
 def _cores_of_this_rank(comm: Communicator) -> int:
-    """Return the cores of this machine that the ranks on it may use together, shared out among them."""
+    """Return the number of cores per rank of this machine, of those that its ranks may use."""
     try:
         allowed = os.sched_getaffinity(0)
     except AttributeError:

@@ -1,4 +1,4 @@
-"""MPI as a communicator, and the engine on it. The only file that imports `mpi4py`, and not before it is used."""
+"""MPI as a communicator, and the engine on it. Only this file imports `mpi4py`, on first use."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class MPI(DistributedEngine):
 
     @property
     def communicator(self) -> MpiCommunicator:
-        """All ranks of the job."""
+        """The communicator of all ranks of the job."""
         return world()
 
 
 def launched() -> bool:
-    """Return whether this process was started as one of several, by `mpiexec` or `srun`."""
+    """Return whether `mpiexec` or `srun` started this process as one of several."""
     sizes = (os.environ.get(name, "") for name in _SIZES)
     return any(size.isdecimal() and int(size) > 1 for size in sizes)
 
@@ -62,7 +62,7 @@ def library() -> str:
 
 @cache
 def world() -> MpiCommunicator:
-    """Return the communicator of all ranks, of our own so that messages of others cannot be taken for ours."""
+    """Return a communicator of all ranks: a copy, so that messages of other libraries are not received here."""
     try:
         from mpi4py import MPI as Library
     except ImportError as error:
@@ -84,7 +84,7 @@ def world() -> MpiCommunicator:
 class MpiCommunicator(Communicator):
     """Messages by MPI."""
 
-    witnessed = True  # `mpiexec` ends all ranks when one dies, so none of them can tell
+    witnessed = True  # `mpiexec` ends all ranks when one is killed, so no rank can report it
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm
@@ -92,7 +92,7 @@ class MpiCommunicator(Communicator):
 
     @property
     def rank(self) -> int:
-        """The number of this process, from 0."""
+        """The rank of this process, from 0."""
         return self._rank
 
     @property
@@ -101,21 +101,21 @@ class MpiCommunicator(Communicator):
         return self._size
 
     def copy(self) -> MpiCommunicator:
-        """Return a communicator of the same ranks; one that has left never answers, and patience ends."""
+        """Return a communicator of the same ranks. If a rank has ended, `wait` times out."""
         copy, request = self._comm.Idup()
         self.wait([request])
         return MpiCommunicator(copy)
 
     def isend(self, array: NDArray[Any], to: int, tag: int = 0) -> Request:
-        """Begin to send an array."""
+        """Start to send an array."""
         return self._comm.Isend(array, to, tag)
 
     def irecv(self, array: NDArray[Any], source: int, tag: int = 0) -> Request:
-        """Begin to receive into an array."""
+        """Start to receive into an array."""
         return self._comm.Irecv(array, source, tag)
 
     def test(self, requests: list[Request]) -> bool:
-        """Return whether all requests are done. Most MPI libraries move large messages only while somebody asks."""
+        """Return whether all requests are complete. Most MPI libraries send large messages only during such calls."""
         if not requests:
             return True
         done = bool(type(requests[0]).Testall(requests))
@@ -124,7 +124,7 @@ class MpiCommunicator(Communicator):
         return done
 
     def broadcast(self, arrays: Sequence[tuple[NDArray[Any], int]]) -> None:
-        """Have on all ranks what one of them has, for each (array, rank)."""
+        """Copy each array from its rank to all ranks, for each (array, rank)."""
         self.wait([self._comm.Ibcast(array, source) for array, source in arrays])
 
     def allreduce(self, array: NDArray[Any]) -> None:
@@ -135,7 +135,7 @@ class MpiCommunicator(Communicator):
 
     @cached_property
     def machine(self) -> str:
-        """The first of the ranks that share memory with this one."""
+        """The lowest rank that shares memory with this one."""
         from mpi4py import MPI as Library
 
         here = self._comm.Split_type(Library.COMM_TYPE_SHARED)
@@ -145,21 +145,21 @@ class MpiCommunicator(Communicator):
         return str(first[0])
 
     def check(self) -> None:
-        """Raise SamplingError if a rank has left without taking part in anything."""
+        """Raise SamplingError if a rank ended before its first message."""
         _departures.check()
 
     def is_lost(self, error: BaseException) -> bool:
-        """Return whether an error is of MPI itself: another rank is gone."""
+        """Return whether MPI itself raised an error: another rank has ended."""
         return type(error).__module__ == "mpi4py.MPI"
 
     def abort(self) -> None:
-        """End all ranks: all of the world, or MPICH's launcher leaves those on hosts that are cut off."""
+        """End all ranks of COMM_WORLD; otherwise MPICH's launcher leaves ranks on disconnected hosts running."""
         from mpi4py import MPI as Library
 
         Library.COMM_WORLD.Abort(1)
 
     def sender(self) -> int | None:
-        """Return the rank of a message that nobody has received yet, and receive it; None if there is none."""
+        """Receive a pending message and return its sender; None if there is no message."""
         if not self._comm.Iprobe():
             return None
         from mpi4py import MPI as Library
@@ -171,35 +171,35 @@ class MpiCommunicator(Communicator):
 
 @final
 class _Departures:
-    """Ranks whose script ended before they met the others in any call of psgld: who waits for them waits in vain.
+    """Detects ranks whose script ended before their first message to the others, which would wait for ever.
 
-    Such a rank says so when it ends. One that has met the others says nothing: no message is left over in a job that
-    goes well, and the witness watches from the first call on.
+    Such a rank sends a message to the others when it exits. A rank that has communicated sends none: a successful job
+    leaves no message unreceived, and the witness monitors all ranks from the first call on.
     """
 
     met = False
-    """Whether this rank has taken part in anything."""
+    """Whether this rank has completed any message."""
 
     def __init__(self) -> None:
         self._comm: MpiCommunicator | None = None
 
     def prepare(self, comm: MpiCommunicator) -> None:
-        """Take a communicator for these messages alone."""
+        """Set the communicator that is used for these messages only."""
         self._comm = comm
-        atexit.register(self._say_goodbye)
+        atexit.register(self._send_departure)
 
-    def _say_goodbye(self) -> None:
+    def _send_departure(self) -> None:
         if self._comm is not None and not self.met:
             for rank in range(self._comm.size):
                 if rank != self._comm.rank:
                     self._comm.isend(np.zeros(1, np.int64), rank).Free()
 
     def check(self) -> None:
-        """Raise SamplingError if a rank has left without taking part in anything."""
+        """Raise SamplingError if a rank ended before its first message."""
         gone = None if self._comm is None else self._comm.sender()
         if gone is not None:
             raise SamplingError(
-                f"rank {gone} has left, its script ended or failed, while the others wait for it; "
+                f"rank {gone} has exited (its script ended or failed) while the others wait for it; "
                 "all ranks must make the same calls of psgld"
             )
 

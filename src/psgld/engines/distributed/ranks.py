@@ -1,4 +1,4 @@
-"""The ranks of a job: small things they tell each other, and how they end together. Buffers, never pickles."""
+"""Collective operations on small arrays, and how all ranks of a job end. Messages are buffers, never pickles."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from . import witness
 
 _PATIENCE = 3.0
-"""Seconds that a rank leaves to rank 0 to report what most often all ranks find at once: an error of the user's."""
+"""Seconds that a rank waits for rank 0 to report an error of the user, which most often occurs on all ranks at once."""
 
 _FORWARDED = 0.5
-"""Seconds that the launcher has to pass a line on before it is told to end: MPICH's drops what it has not read yet."""
+"""Seconds between the error message and the abort: MPICH's launcher drops output that it has not read by then."""
 
 _GRACE = 1.5
-"""Seconds that a rank leaves to the one that says why the job ends to end it."""
+"""Seconds that a rank waits for the reporting rank to end the job."""
 
 
 def total(comm: Communicator, table: NDArray[Any]) -> NDArray[Any]:
-    """Return the sum over the ranks. Exact in any order where only one rank has a number, or all have integers."""
+    """Return the sum over the ranks; exact in any order for integers, or if all ranks but one have zeros."""
     out = np.ascontiguousarray(table).copy()
     comm.allreduce(out)
     return out
 
 
 def from_first(comm: Communicator, values: NDArray[Any]) -> NDArray[Any]:
-    """Return rank 0's array, of a shape that all know."""
+    """Return rank 0's array; all ranks pass an array of the same shape."""
     values = np.ascontiguousarray(values)
     comm.broadcast([(values, 0)])
     return values
@@ -50,7 +50,7 @@ def from_first(comm: Communicator, values: NDArray[Any]) -> NDArray[Any]:
 def to_first(
     comm: Communicator, rows: NDArray[np.int64], values: NDArray[Any]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[Any]]]:
-    """Yield on rank 0 the rows and values of each rank, its own first; on the others send them, and yield nothing."""
+    """Yield the rows and values of each rank on rank 0, its own first. Other ranks send theirs and yield nothing."""
     if comm.rank > 0:
         comm.wait([comm.isend(np.array([len(rows)]), 0), comm.isend(rows, 0), comm.isend(values, 0)])
         return
@@ -65,16 +65,16 @@ def to_first(
 
 @final
 class Delivery:
-    """Rows that are scattered over the ranks, to where they are wanted: rank r wants bounds[r] … bounds[r + 1] - 1."""
+    """Redistributes rows over the ranks: rank r receives the rows bounds[r] … bounds[r + 1] - 1."""
 
     def __init__(self, comm: Communicator, rows: NDArray[np.int64], bounds: NDArray[np.int64]) -> None:
         self._comm = comm
-        ends = np.searchsorted(rows, bounds)  # rows are in order
+        ends = np.searchsorted(rows, bounds)  # rows are sorted
         self._parts = [slice(int(a), int(b)) for a, b in pairwise(ends)]
         self._rows = exchange(comm, [np.ascontiguousarray(rows[part]) for part in self._parts])
 
     def __call__(self, values: NDArray[Any], out: NDArray[Any]) -> int:
-        """Put the rows that are wanted here into their places of `out`; return the bytes sent."""
+        """Write the rows that this rank receives to `out`; return the number of bytes sent."""
         found = [np.empty((len(rows), *values.shape[1:]), values.dtype) for rows in self._rows]
         sent = [values[part] for part in self._parts]
         _swap(self._comm, found, sent)
@@ -84,7 +84,7 @@ class Delivery:
 
 
 def exchange(comm: Communicator, parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Give every rank its part, a 1-D array, and return what each has for this one."""
+    """Send parts[r], a 1-D array, to each rank r; return the arrays received from each rank (all-to-all)."""
     here, sizes = comm.rank, np.zeros((len(parts), len(parts)), np.int64)
     sizes[here] = [len(part) for part in parts]
     received = [np.empty(n, parts[0].dtype) for n in total(comm, sizes)[:, here]]
@@ -101,7 +101,7 @@ def _swap(comm: Communicator, receive: list[NDArray[Any]], send: list[NDArray[An
 
 
 def collect(comm: Communicator, array: NDArray[Any], bounds: NDArray[np.int64]) -> None:
-    """Have on rank 0 all rows of an array of which rank r has those from bounds[r] to bounds[r + 1]."""
+    """Gather an array on rank 0; rank r holds its rows bounds[r] … bounds[r + 1] - 1."""
     runs = [array[a:b] for a, b in pairwise(bounds)]
     if comm.rank > 0:
         mine = runs[comm.rank]
@@ -111,14 +111,14 @@ def collect(comm: Communicator, array: NDArray[Any], bounds: NDArray[np.int64]) 
 
 
 def everyones_number(comm: Communicator, number: int) -> list[int]:
-    """Return the numbers of all ranks."""
+    """Return the number of each rank, on all ranks (allgather)."""
     out = np.zeros(comm.size, np.int64)
     out[comm.rank] = number
     return [int(n) for n in total(comm, out)]
 
 
 def everyones(comm: Communicator, record: dict[str, str]) -> list[dict[str, str]]:
-    """Return the records of all ranks."""
+    """Return the record of each rank, on all ranks (allgather)."""
     text = np.frombuffer(json.dumps(record).encode(), np.uint8)
     sizes = everyones_number(comm, len(text))
     starts = np.cumsum([0, *sizes])
@@ -130,10 +130,10 @@ def everyones(comm: Communicator, record: dict[str, str]) -> list[dict[str, str]
 
 @cache
 def _witness(comm: Communicator) -> witness.Connection | None:
-    """Connect this rank to the witness of the job, which says so if it ends without a word."""
+    """Connect this rank to the witness process of the job, which reports a rank that is killed."""
     if comm.size == 1 or not comm.witnessed:
         return None
-    from . import witness  # sockets and processes, which only a job of several ranks needs
+    from . import witness  # imports sockets and processes, which only a job of several ranks needs
 
     where = witness.start(comm.size) if comm.rank == 0 else ""
     connection = witness.Connection.to(everyones(comm, {"witness": where})[0]["witness"], comm.rank)
@@ -144,7 +144,7 @@ def _witness(comm: Communicator) -> witness.Connection | None:
 
 @contextmanager
 def guard(comm: Communicator) -> Iterator[None]:
-    """End all ranks if this one fails, after one line that says which and why."""
+    """End all ranks if this one fails, after a one-line message with the reason."""
     connection = None
     try:
         connection = _witness(comm)
@@ -152,28 +152,28 @@ def guard(comm: Communicator) -> Iterator[None]:
     except BaseException as error:
         if comm.size == 1:
             raise
-        # A message failed: another rank is gone, and the witness tells.
+        # A message failed because another rank has ended, which the witness reports.
         lost = comm.is_lost(error)
         if lost or (comm.rank > 0 and isinstance(error, PsgldError | KeyboardInterrupt)):
-            # Without a witness to give the word to one of them, they speak in their order.
+            # Without a witness to choose one reporter, ranks report one after another.
             time.sleep(_PATIENCE + (comm.rank if connection is None else 0))
         end_all(error, comm, connection)
 
 
 def end_all(error: BaseException, comm: Communicator, connection: witness.Connection | None) -> NoReturn:
-    """Say in one line why this rank fails, if nobody else has, and end all."""
-    if connection is None or connection.may_speak():
+    """Print one line that says why this rank fails, unless another rank has reported, and end all ranks."""
+    if connection is None or connection.may_report():
         sys.stderr.write(f"psgld: rank {comm.rank} of {comm.size} failed: {_reason(error)}\n")
         sys.stderr.flush()
         time.sleep(_FORWARDED)
     else:
         time.sleep(_GRACE)
     comm.abort()
-    os._exit(1)  # some return from it
+    os._exit(1)  # some implementations of abort return
 
 
 def _reason(error: BaseException) -> str:
-    """Return an error in one line, with the place in the code if it is not of the user's making."""
+    """Return an error as one line, with file and line number unless psgld raised it on purpose."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     if isinstance(error, PsgldError):
         return text

@@ -1,8 +1,8 @@
-"""The ring: which rank keeps which strips, and what moves between two iterations.
+"""The ring: which rank holds which strips, and which strips are sent between two iterations.
 
-B strips over R ranks. Outer strips stay: rank r keeps the run of them from B r / R to B (r + 1) / R. In part p, outer
-strip b meets inner strip b + p (b - p if the columns of V are the outer side), so a rank holds as many inner strips,
-and from p to p + 1 exactly one of them goes to the neighbour.
+B strips are distributed over R ranks. Outer strips stay: rank r keeps the strips from B r / R to B (r + 1) / R. In
+part p, outer strip b is paired with inner strip b + p (b - p if the columns of V are the outer side). So a rank holds
+equally many inner strips, and sends exactly one of them to its neighbour between parts p and p + 1.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import final
 @final
 @dataclass(frozen=True)
 class Move:
-    """What one rank does between two parts: it sends inner strips and receives others, each (strip, rank).
+    """The inner strips that one rank sends and receives between two parts, as pairs (strip, rank).
 
-    The strips that leave belong to the outer strips `first` … `last` - 1, counted from the rank's first.
+    The strips to send are paired with the outer strips `first` … `last` - 1, counted from the rank's first.
     """
 
     first: int
@@ -29,14 +29,14 @@ class Move:
 @final
 @dataclass(frozen=True)
 class Ring:
-    """B strips over R ranks."""
+    """The distribution of B strips over R ranks."""
 
     blocks: int
     ranks: int
     swapped: bool
 
     def own(self, rank: int) -> tuple[int, int]:
-        """Return the first of a rank's outer strips, and the one behind its last."""
+        """Return the range (first, end) of a rank's outer strips."""
         return self.blocks * rank // self.ranks, self.blocks * (rank + 1) // self.ranks
 
     def held(self, rank: int, part: int) -> list[int]:
@@ -51,10 +51,10 @@ class Ring:
         return bisect_right(firsts, (strip + turn) % self.blocks) - 1
 
     def move(self, rank: int, part: int, then: int) -> Move:
-        """Return what a rank does between two parts."""
+        """Return the strips that a rank sends and receives between two parts."""
         before, after = self.held(rank, part), self.held(rank, then)
         sends = tuple((c, self.holder(c, then)) for c in before if c not in after)
         receives = tuple((c, self.holder(c, part)) for c in after if c not in before)
-        leaving = [b for b, c in enumerate(before) if c not in after]  # a run, as both sets are
+        leaving = [b for b, c in enumerate(before) if c not in after]  # consecutive, as both sets are
         first, last = (leaving[0], leaving[-1] + 1) if leaving else (0, 0)
         return Move(first, last, sends, receives)

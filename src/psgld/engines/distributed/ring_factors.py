@@ -1,4 +1,4 @@
-"""The factors of a chain over the ranks of a job: strips of the shorter one travel round the ring."""
+"""The factors of a chain distributed over ranks: strips of the shorter factor are passed around a ring."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from . import ranks
 from .ring import Move, Ring
 
 _TRAVEL, _REST = "ring", "other"
-"""What bytes are counted as: strips sent between two iterations; everything else."""
+"""Categories of sent bytes: strips sent between iterations; everything else."""
 
 
 @final
 class RingFactors(CoreFactors):
-    """The factors of one chain over all ranks, as this rank sees them.
+    """This rank's share of the factors of one chain.
 
-    Arrays of the inner factor have room for all strips; those that this rank holds at the moment (`_part` says which)
-    are up to date. "x", "momentum" and "inverse_root" travel; "saved" and "sum" stay where strips are in part 0.
+    Arrays of the inner factor have memory for all strips. Those that this rank holds in part `_part` are up to date.
+    "x", "momentum" and "inverse_root" are passed on; "saved" and "sum" stay where the strip is in part 0.
     """
 
     def __init__(
@@ -42,70 +42,70 @@ class RingFactors(CoreFactors):
     ) -> None:
         super().__init__(core_chain(grid, components, likelihood, floor), grid, components, likelihood)
         self.sent: Counter[str] = Counter()
-        """Bytes sent by this rank: between iterations ("ring") and besides ("other")."""
+        """Bytes sent by this rank: between iterations ("ring"), and otherwise ("other")."""
         self._comm, self._rank = communicator, communicator.rank
         self._ring = Ring(grid.blocks, communicator.size, grid.swapped)
         self._pool = _core.Pool(threads)
-        self._abreast = threads  # blocks between two looks at the messages
+        self._blocks_per_poll = threads  # blocks to process between two polls for messages
         self._first, self._last = self._ring.own(self._rank)
         self._strips = grid.core.inner_strips()
         self._moves: dict[tuple[int, int], Move] = {}
         self._deliveries: dict[tuple[int, ...], ranks.Delivery] = {}
         self._part = 0
-        self._complete: set[str] = set()  # arrays of the inner factor that are up to date in all strips
+        self._complete: set[str] = set()  # arrays of the inner factor of which all strips are up to date
         places = self.core.positions(grid.outer, np.arange(grid.shape[grid.outer]))
-        self._rows = np.flatnonzero(places >= 0)  # of the outer factor that are here
+        self._rows = np.flatnonzero(places >= 0)  # the rows of the outer factor that this rank keeps
         self._places = places[self._rows]
         slots = ranks.everyones_number(communicator, len(self.core.residuals(False)))
-        self._slots = np.cumsum([0, *slots])  # where the residuals of each rank begin
+        self._slots = np.cumsum([0, *slots])  # the offset of the residuals of each rank
 
-    # -- moving ------------------------------------------------------------------------------------------
+    # -- updates -----------------------------------------------------------------------------------------
 
     def advance(self, stretch: Stretch) -> None:
-        """Run iterations, each of all entries of its part."""
-        assert stretch.draws is None  # samplers that draw entries are refused at the start
+        """Run iterations, each on all entries of its part."""
+        assert stretch.draws is None  # samplers that draw entries do not run on this engine
         parts, steps, scales = stretch.parts, stretch.steps, stretch.scales
-        self._bring(int(parts[0]))
+        self._move_strips(int(parts[0]))
         self._complete.clear()
         travelling = self._travelling()
         for q, part in enumerate(parts.tolist()):
-            # What comes after the last one is not known yet: on a ring, the next part.
+            # The part after the last iteration is not known yet: assume the next one on the ring.
             then = int(parts[q + 1]) if q + 1 < len(parts) else (part + 1) % self.grid.blocks
             now = slice(q, q + 1)
             numbers = stretch.t + q, parts[now], steps[now], scales[now], NO_DRAWS
             work = partial(self.core.advance, self._pool, *numbers)
-            self._turn(part, then, travelling, work)
+            self._process_and_pass(part, then, travelling, work)
             self._part = then
 
     def accumulate(self, kind: SumName, part: int = -1) -> None:
-        """Add up scores or weights over a part (or over all of V) for every row of both factors."""
-        self._bring(0)
+        """Sum scores or weights over a part (or over all of V) for every row of both factors."""
+        self._move_strips(0)
         self.core.clear_sums()
         self._complete.discard("sum")
         parts = list(range(self.grid.blocks)) if part < 0 else [part]
         travelling = [self.core.array(self.grid.inner, name) for name in ("x", "sum")]
         self._exchange(0, parts[0], travelling)
         for p, then in zip(parts, [*parts[1:], 0], strict=True):
-            self._turn(p, then, travelling, partial(self.core.add_sums, self._pool, kind, p))
+            self._process_and_pass(p, then, travelling, partial(self.core.add_sums, self._pool, kind, p))
 
     def set_bound(self, which: int, rate: NDArray[np.float64]) -> None:
-        """Take the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
-        self._bring(0)
+        """Compute the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
+        self._move_strips(0)
         self.core.set_bound(self._pool, which, rate)
 
     def save(self) -> None:
-        """Remember the present state."""
-        self._bring(0)
+        """Save the current state in memory."""
+        self._move_strips(0)
         self.core.save()
         self._complete.discard("saved")
 
     def restore(self) -> None:
-        """Go back to the state that `save` remembered, at rest."""
-        self._bring(0)
+        """Return to the state of the last `save`, with zero momentum."""
+        self._move_strips(0)
         self.core.restore()
         self._complete.clear()
 
-    # -- adding up: each strip on its rank, then all in a fixed order (`group_sums.hpp`) -----------------------
+    # -- sums: each strip on its rank, then over strips in a fixed order (`group_sums.hpp`) ----------------------
 
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
@@ -129,14 +129,14 @@ class RingFactors(CoreFactors):
         return _core.add_rows(self._total(table)).reshape(self.components, self.components)
 
     def squared_residuals(self) -> float:
-        """Return Σ(v - μ)² as found at the last visit to each block."""
+        """Return Σ(v - μ)², each block as of its last update."""
         squares = np.zeros((self.grid.blocks, 1))
         squares[self._first : self._last] = self.core.strip_squares()
         return float(_core.add_rows(self._total(squares))[0])
 
     def fresh_squared_residuals(self) -> float:
-        """Return Σ(v - μ)² at the present state: a pass over the data."""
-        self._bring(0)
+        """Return Σ(v - μ)² at the current state, by a pass over the data."""
+        self._move_strips(0)
         sums = [self.core.array(which, "sum") for which in (W, H)]
         kept, complete = [array.copy() for array in sums], "sum" in self._complete
         self.accumulate("score")
@@ -147,7 +147,7 @@ class RingFactors(CoreFactors):
         return self.squared_residuals()
 
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of places, from the ranks that keep the outer rows."""
+        """Return Σ_k w_ik h_kj at pairs of positions, from the ranks that keep the outer rows."""
         self._fetch("x", self._part)
         mine = np.flatnonzero((rows if self.grid.outer == W else cols) >= 0)
         mu = np.zeros(len(rows), self.dtype)
@@ -155,15 +155,15 @@ class RingFactors(CoreFactors):
         return self._total(mu)
 
     def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of places."""
+        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of positions."""
         return self.core.log_kernel(values, self.mu(rows, cols))
 
     # -- reading and writing -----------------------------------------------------------------------------
 
     def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return a copy of the first `width` components of a factor, rows in their original order.
+        """Return a copy of the first `width` components of a factor, rows in the order of V.
 
-        With `out`, only rank 0 fills it: draws are kept there.
+        With `out`, only rank 0 writes to it, since draws are kept there.
         """
         if out is not None:
             return self._read(which, "x", out)
@@ -171,7 +171,7 @@ class RingFactors(CoreFactors):
         return ranks.from_first(self._comm, self._read(which, "x", whole))
 
     def deliver(self, which: int, columns: slice, out: NDArray[Any], bounds: NDArray[np.int64]) -> None:
-        """Fill in rows of `out`, of some components of a factor: on rank r those from bounds[r] to bounds[r + 1]."""
+        """Copy some components of a factor to `out`: on rank r, the rows bounds[r] … bounds[r + 1] - 1."""
         first, last = bounds[self._rank : self._rank + 2]
         if which == self.grid.inner:
             self._fetch("x", self._part)
@@ -185,18 +185,18 @@ class RingFactors(CoreFactors):
         self.sent[_REST] += self._deliveries[key](mine, out)
 
     def set_factor(self, which: int, x: NDArray[Any]) -> None:
-        """Replace a factor, given all its rows or those of which `noise` tells."""
+        """Replace a factor, given all its rows, or only the rows that `noise` returns."""
         self._write(which, "x", x)
         self._part = 0
 
     def accumulated(self, which: int) -> NDArray[Any]:
-        """Return what `accumulate` added up for a factor."""
+        """Return the sums of `accumulate` for a factor."""
         return ranks.from_first(self._comm, self._read(which, "sum"))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the factors and the squared residuals, and those to which the chain would go back, on rank 0.
+        """Return the factors and squared residuals, and those of the last `save`.
 
-        The other ranks return arrays of the same shapes that hold nothing.
+        Only rank 0 has the values; the other ranks return uninitialised arrays of the same shapes.
         """
         return {
             **{name: self._read(which, kind) for name, (which, kind) in self._kept().items()},
@@ -205,7 +205,7 @@ class RingFactors(CoreFactors):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Take in what `state` returned on rank 0 of any number of ranks."""
+        """Set the state to what `state` returned on rank 0, of any number of ranks."""
         for name, (which, kind) in self._kept().items():
             self._write(which, kind, state[name])
         own = slice(*self._slots[self._rank : self._rank + 2])
@@ -214,7 +214,7 @@ class RingFactors(CoreFactors):
         self._part = 0
 
     def weights(self) -> dict[str, NDArray[Any]]:
-        """Return what was accumulated last, to be taken in again by `set_weights`; on rank 0."""
+        """Return the sums of the last `accumulate`, for `set_weights`. Only rank 0 has their values."""
         return {"weights_W": self._read(W, "sum"), "weights_H": self._read(H, "sum")}
 
     def noise(self, which: int, iteration: int) -> NDArray[np.float32]:
@@ -223,14 +223,14 @@ class RingFactors(CoreFactors):
         return self.core.noise(which, iteration, rows)
 
     def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order of entries of V by their places on the outer side, as if all strips were here."""
+        """Return a permutation that sorts entries of V by their position in the outer factor, over all ranks."""
         outer = self.grid.outer
         places = self.positions(outer, cols if outer == H else rows)
         before = sum(ranks.everyones_number(self._comm, len(self.core.array(outer, "x")))[: self._rank])
         return np.argsort(self._total(np.where(places < 0, 0, before + places)), kind="stable")
 
     def _read(self, which: int, name: str, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return an array of a factor on rank 0, rows in their original order."""
+        """Return an array of a factor on rank 0, rows in the order of V."""
         if out is None:
             out = np.empty((self.grid.shape[which], self.components), self.dtype)
         if which == self.grid.inner:
@@ -245,7 +245,7 @@ class RingFactors(CoreFactors):
         return out
 
     def _write(self, which: int, name: str, x: NDArray[Any]) -> None:
-        """Replace an array of a factor by the same on all ranks."""
+        """Replace an array of a factor; all ranks pass the same array."""
         if which == self.grid.inner:
             self.core.scatter(which, name, np.ascontiguousarray(x, self.dtype))
             self._complete.add(name)
@@ -262,10 +262,10 @@ class RingFactors(CoreFactors):
             out[rows] = values
         return out
 
-    # -- the strips that travel --------------------------------------------------------------------------
+    # -- passing strips on -------------------------------------------------------------------------------
 
     def _travelling(self) -> list[NDArray[Any]]:
-        """Return the arrays of the inner factor that go with its strips."""
+        """Return the arrays of the inner factor that are sent with its strips."""
         names = ["x"]
         if self.core.momentum:
             names.append("momentum")
@@ -282,22 +282,22 @@ class RingFactors(CoreFactors):
             self._moves[part, then] = self._ring.move(self._rank, part, then)
         return self._moves[part, then]
 
-    def _turn(
+    def _process_and_pass(
         self, part: int, then: int, travelling: list[NDArray[Any]], work: Callable[[int, int], None]
     ) -> None:
-        """Work on the blocks of a part, first on those whose inner strips leave: the others hide the journey."""
+        """Process the blocks of a part, first those whose strips are sent: messages overlap with the other blocks."""
         move = self._move(part, then)
         requests = self._receive(move, travelling)
         work(move.first, move.last)
         requests += self._send(move, travelling, _TRAVEL)
         for first, last in ((0, move.first), (move.last, self._last - self._first)):
-            for b in range(first, last, self._abreast):
-                work(b, min(b + self._abreast, last))
+            for b in range(first, last, self._blocks_per_poll):
+                work(b, min(b + self._blocks_per_poll, last))
                 self._comm.test(requests)
         self._comm.wait(requests)
 
-    def _bring(self, part: int) -> None:
-        """Have the strips where a part needs them."""
+    def _move_strips(self, part: int) -> None:
+        """Move the inner strips to the ranks that need them in a part."""
         if part != self._part:
             self._exchange(self._part, part, self._travelling())
             self._part = part
@@ -323,7 +323,7 @@ class RingFactors(CoreFactors):
         return requests
 
     def _fetch(self, name: str, part: int) -> None:
-        """Have all strips of an array of the inner factor up to date here, too."""
+        """Copy all strips of an array of the inner factor to all ranks, unless they are up to date."""
         if name in self._complete:
             return
         array = self.core.array(self.grid.inner, name)

@@ -1,9 +1,10 @@
-"""Says which rank it was that ended without a word: killed from outside, out of memory, on a machine that is lost.
+"""The witness: a process that reports which rank was killed, ran out of memory, or lost its machine.
 
-`mpiexec` ends all ranks when one dies, so none of them can tell. A process beside rank 0, in a session of its own, has
-a connection to each rank. The first that breaks before its rank took leave is the one; the others break after it.
-A rank that fails asks it for the word, and only the first to ask gets it: several may notice that one is gone.
-This file is run by itself (`start`), so it imports nothing of the package.
+`mpiexec` ends all ranks when one is killed, so no rank can report it. The witness runs next to rank 0, in its own
+session, with a connection to each rank. The first connection that breaks without notice belongs to the rank that was
+killed; the others break later. A rank that fails asks the witness before it prints its error. Only the first to ask may
+print, since several ranks may notice the same failure. This file runs as a script (`start`) and imports nothing of
+the package.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ import time
 from dataclasses import dataclass
 from typing import Any, final
 
-_LEAVING, _SPEAKING, _WELCOME = b".", b"!", b"+"
+_LEAVING, _REPORTING, _WELCOME = b".", b"!", b"+"
 _REACH, _PATIENCE = 2.0, 10.0
-"""Seconds that a rank waits for the witness at the start: to reach it, and to be welcomed; it does without one then."""
+"""Time-outs in seconds for connecting to the witness, and for its answer; after them a rank runs without a witness."""
 
 _GRACE = 2.0
-"""Seconds that are left to `mpiexec` to end the job by itself."""
+"""Seconds that `mpiexec` has to end the job."""
 
 _ALIVE = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4}
 """A machine that does not answer for six seconds is lost."""
@@ -38,7 +39,7 @@ _ALIVE = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4}
 
 
 def start(size: int) -> str:
-    """Start the witness of a job; return where it listens, for `Connection.to`, or nothing if that cannot be."""
+    """Start the witness of a job; return its address for `Connection.to`, or "" if it cannot be started."""
     try:
         with socket.create_server(("", 0)) as listener:
             secret = secrets.token_hex(8)
@@ -70,7 +71,7 @@ def _addresses() -> list[str]:
 
 @final
 class Connection:
-    """A rank's connection to the witness: as long as it holds, the rank is there."""
+    """A rank's connection to the witness. It breaks when the rank ends."""
 
     def __init__(self, to: socket.socket) -> None:
         self._socket: socket.socket | None = to
@@ -93,20 +94,20 @@ class Connection:
         return None
 
     def leave(self) -> None:
-        """Take leave: this rank ends as it should."""
+        """Tell the witness that this rank ends normally."""
         self._say(_LEAVING)
 
-    def may_speak(self) -> bool:
-        """Ask whether this rank is the one to say why the job ends: nobody else has, and nobody else may from now on.
+    def may_report(self) -> bool:
+        """Return whether this rank may report why the job ends: True for the first rank that asks.
 
-        Without an answer it had better speak.
+        True also if the witness does not answer.
         """
         connected = self._socket
-        self._say(_SPEAKING)
+        self._say(_REPORTING)
         if connected is not None:
             with contextlib.suppress(OSError):
                 connected.settimeout(1.0)
-                return connected.recv(1) != _SPEAKING
+                return connected.recv(1) != _REPORTING
         return True
 
     def _say(self, word: bytes) -> None:
@@ -121,7 +122,7 @@ class Connection:
 
 @dataclass
 class _Rank:
-    """A rank as the witness knows it, from the line that it introduced itself with."""
+    """A rank, from the line of JSON with which it connects."""
 
     text: bytes = b""
     number: int = -1
@@ -130,7 +131,7 @@ class _Rank:
 
 
 def _watch(listener: socket.socket, size: int, secret: str) -> int:
-    """Hold the connections until all have taken leave, or one breaks; return the exit code."""
+    """Hold the connections until all ranks have ended normally, or one breaks; return the exit code."""
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
     pids: dict[int, int] = {}
@@ -140,9 +141,9 @@ def _watch(listener: socket.socket, size: int, secret: str) -> int:
             return 1
         events = [key for key, _ in selector.select(1.0)]
         heard = [(key, _receive(key.fileobj)) for key in events if key.fileobj is not listener]
-        asked = [key.fileobj for key, words in heard if _SPEAKING in words]
+        asked = [key.fileobj for key, words in heard if _REPORTING in words]
         if asked:
-            _give_the_word(asked[0], selector)
+            _choose_reporter(asked[0], selector)
             return 0
         for key, words in heard:
             known: _Rank = key.data
@@ -189,20 +190,20 @@ def _introduced(known: _Rank, words: bytes, secret: str) -> bool:
     return True
 
 
-def _give_the_word(speaker: Any, selector: selectors.BaseSelector) -> None:
-    """Let one rank speak, or none, and the others know: one line says why a job ends."""
+def _choose_reporter(reporter: Any, selector: selectors.BaseSelector) -> None:
+    """Allow one rank (or none) to report why the job ends, and tell the others not to."""
     for key in list(selector.get_map().values()):
         if key.data is not None:
             with contextlib.suppress(OSError):
-                key.fileobj.send(_WELCOME if key.fileobj is speaker else _SPEAKING)  # type: ignore[union-attr]
+                key.fileobj.send(_WELCOME if key.fileobj is reporter else _REPORTING)  # type: ignore[union-attr]
 
 
 def _report(rank: _Rank, size: int, first: int | None, selector: selectors.BaseSelector) -> None:
-    """Say which rank ended; and if `mpiexec` does not end the others, end rank 0, for it to notice."""
-    _give_the_word(None, selector)
+    """Print which rank ended. If `mpiexec` does not end the others, kill rank 0, so that it does."""
+    _choose_reporter(None, selector)
     os.write(
         2,
-        f"psgld: rank {rank.number} of {size} ended without a word (process {rank.pid} on {rank.host}): it was "
+        f"psgld: rank {rank.number} of {size} ended without an error (process {rank.pid} on {rank.host}): it was "
         "killed, ran out of memory, or its machine is lost; run again with resume\n".encode(),
     )
     end = time.monotonic() + _GRACE

@@ -1,1 +1,1 @@
-"""The update in NumPy: the specification of the core."""
+"""The update in NumPy: the specification of the compiled core."""

@@ -1,4 +1,4 @@
-"""A round of AES (FIPS 197) in NumPy: what the noise of `update.py` is made of."""
+"""A round of AES (FIPS 197) in NumPy, used for the noise of `update.py`."""
 
 from __future__ import annotations
 

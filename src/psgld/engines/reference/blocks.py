@@ -1,4 +1,4 @@
-"""V as one array, and how its blocks are cut into chunks of rows: the unit of which the core draws entries."""
+"""V as one array, with the chunks of rows from which the core draws entries."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...data.source import Source
 from .philox import uniform_words
 
 _TILE = 32
-"""Rows of which a chunk is made (`kPanelRows` in the core)."""
+"""A chunk has a multiple of this number of rows (`kPanelRows` in the core)."""
 
 
 class Chunk(NamedTuple):
-    """A run of rows of a block: indices of V on the outer side and on the inner one, and its number of all chunks."""
+    """Consecutive rows of a block: indices of V on the outer and the inner side, and the number of the chunk."""
 
     rows: IntArray
     cols: IntArray
@@ -48,7 +48,7 @@ class ReferenceGrid:
         self._cut(0.0)
 
     def block(self, row_strip: int, part: int) -> tuple[IntArray, IntArray]:
-        """Return the rows and columns of the block of a part in a row strip."""
+        """Return the rows and columns of the block of a part that lies in a row strip."""
         numbers = row_strip, (row_strip + part) % self.blocks
         rows, cols = (
             s.order[s.bounds[n] : s.bounds[n + 1]] for s, n in zip(self.sides, numbers, strict=True)
@@ -68,7 +68,7 @@ class ReferenceGrid:
     # -- chunks ------------------------------------------------------------------------------------------
 
     def cut_for_draws(self, share: float) -> NDArray[np.int64]:
-        """Cut the work for iterations that draw a share of the entries; return what each chunk of each part holds."""
+        """Cut the work for iterations that draw a share of the entries; return the entries per chunk of each part."""
         self._cut(share)
         held = np.zeros((self.blocks, max(map(len, self.chunks))), np.int64)
         for part, chunks in enumerate(self.chunks):
@@ -96,7 +96,7 @@ class ReferenceGrid:
             self.chunks.append(chunks)
 
     def _entries_before(self, outer: IntArray, inner: IntArray, drawn: float) -> NDArray[np.float64]:
-        """Return what the entries of all rows of a block before each row cost."""
+        """Return, for each row of a block, the cost of the entries of all rows before it."""
         if self._dense:
             return np.asarray((drawn or 1.0 / 8.0) * np.arange(len(outer) + 1) * len(inner), np.float64)
         stored = (self._stored.T if self.swapped else self._stored)[np.ix_(outer, inner)]
@@ -105,7 +105,7 @@ class ReferenceGrid:
     # -- draws -------------------------------------------------------------------------------------------
 
     def times_drawn(self, part: int, draws: NDArray[np.int32], t: int, key: int) -> NDArray[np.float64]:
-        """Return how often each entry of V is drawn at an iteration, given the draws from each chunk of the part."""
+        """Return how often each entry of V is drawn in iteration t, given the number of draws per chunk of the part."""
         times = np.zeros(self.shape)
         for chunk, n in zip(self.chunks[part], draws.tolist(), strict=False):
             if n:
@@ -115,7 +115,7 @@ class ReferenceGrid:
         return times
 
     def _pairs(self, chunk: Chunk) -> IntArray:
-        """Return the entries of a chunk, (n, 2): rows and columns of V, in the order in which the core counts them."""
+        """Return the entries of a chunk, (n, 2): rows and columns of V, in the order of the core."""
         cells = self._dense or self.zeros
         inner = chunk.cols if cells else np.sort(chunk.cols)
         o, n = np.repeat(chunk.rows, len(inner)), np.tile(inner, len(chunk.rows))
@@ -124,7 +124,7 @@ class ReferenceGrid:
 
 
 def _runs(entries_before: NDArray[np.float64], rows: int, columns: int) -> list[slice]:
-    """Return chunks of about equal cost: of each, its rows in the block."""
+    """Return the row ranges of chunks of about equal cost."""
     tiles = -(-rows // _TILE)
     ends = np.minimum(np.arange(tiles + 1) * _TILE, rows)
     cost = 8.0 * ends + entries_before[ends]

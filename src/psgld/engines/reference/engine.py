@@ -1,4 +1,4 @@
-"""The update in NumPy as an engine: small, slow, and by the equations."""
+"""The NumPy update as an engine: slow, and written as the equations are."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _MOST_CELLS = 4_000_000
 class Reference(Engine):
     """Run the update in NumPy, in float64, on one core: the specification that the compiled core is tested against.
 
-    V is kept as one array with a cell for every entry, so it is for small data. Chains have the noise, the schedules
-    and the hyperparameters of `Threads()`, and differ from it by rounding alone. `PSGLD`, `LD`, `SGLD`, `DSGLD` and
+    V is kept as one dense array, so it is for small data. Chains have the noise, the schedules
+    and the hyperparameters of `Threads()`, and differ from it only by rounding. `PSGLD`, `LD`, `SGLD`, `DSGLD` and
     `DSGD` run on it.
 
     Examples
@@ -59,7 +59,8 @@ class Reference(Engine):
         cells = data.shape[0] * data.shape[1]
         if cells > _MOST_CELLS:
             raise ModelError(
-                f"Reference() is for small data: V has {cells:,} cells, at most {_MOST_CELLS:,} are kept; use Threads()"
+                f"Reference() is for small data: V has {cells:,} cells, at most {_MOST_CELLS:,} are allowed; "
+                "use Threads()"
             )
         whole = data.load() if isinstance(data, Shards) else data
         return ReferenceGrid(whole, rows, cols, shift)
@@ -67,5 +68,5 @@ class Reference(Engine):
     def factors(
         self, grid: ReferenceGrid, components: int, likelihood: Likelihood, floor: float
     ) -> ReferenceFactors:
-        """Place two factors of zeros beside V."""
+        """Create two factors of zeros."""
         return ReferenceFactors(grid, components, likelihood, floor)

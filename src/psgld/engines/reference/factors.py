@@ -1,4 +1,4 @@
-"""Factors as plain arrays, which the NumPy update moves."""
+"""Factors as NumPy arrays, updated by `update.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .update import Array, Rule
 
 @final
 class ReferenceFactors(Factors):
-    """W (I, K) and H (J, K) in float64: the place of a row is its index."""
+    """W (I, K) and H (J, K) in float64. The position of a row is its index."""
 
     def __init__(self, grid: ReferenceGrid, components: int, likelihood: Likelihood, floor: float) -> None:
         self.grid, self.components, self.dtype = grid, components, np.dtype(np.float64)
@@ -44,16 +44,16 @@ class ReferenceFactors(Factors):
     def set_dynamics(
         self, key: int, metric: MetricName, mirror: bool, temperature: float, second_order: bool = False
     ) -> None:
-        """Set the key of the noise, the metric D, whether x ← |x| after each step, τ, and whether ρ is ever > 0."""
+        """Set the key of the noise, the metric D, reflection (x ← |x| after a step), τ, and the order of the step."""
         self._key, self._metric, self._mirror = key, metric, mirror
         self._temperature, self._second_order = temperature, second_order
 
     def set_momentum(self, rho: float) -> None:
-        """Set ρ; 0 for steps of first order."""
+        """Set the momentum ρ; 0 gives first-order steps."""
         self._rho = rho
 
     def set_parameters(self, phi: float, others: Sequence[float]) -> None:
-        """Set the dispersion φ of the likelihood, and its other parameters."""
+        """Set the dispersion φ of the likelihood and its other parameters."""
         self._phi, self._model = phi, replace(self._model, theta=tuple(others))
 
     def set_prior(
@@ -65,20 +65,20 @@ class ReferenceFactors(Factors):
             self._coupling[which] = coupling
 
     def set_move(self, which: int, move: Array) -> None:
-        """Set which components of a factor move: 1, or 0 for those that stay."""
+        """Set which components of a factor are updated: 1, or 0 for fixed components."""
         self._move[which] = move
 
     def set_bound(self, which: int, rate: Array) -> None:
-        """Take the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
+        """Compute the bound b of the non-negative metric from the accumulated weights, φ and the prior's rates."""
         self._bound[which] = self._sum[which] / self._phi + rate
 
     def set_curvature(self, which: int, curvature: Array, ridge: Array) -> None:
-        """Set 1/D of the real-valued metric: count × curvature + ridge, with the entries of each row as count."""
+        """Set 1/D of the real-valued metric: count × curvature + ridge; count is the number of entries of a row."""
         self._curvature[which] = np.stack([curvature, ridge])
         self._bound[which] = np.outer(self._counts[which], curvature) + ridge
 
     def curvature(self, which: int) -> Array:
-        """Return what `set_curvature` was given, (2, K)."""
+        """Return the arguments of `set_curvature`, (2, K)."""
         return self._curvature[which].copy()
 
     def _rule(self, which: int) -> Rule:
@@ -110,7 +110,7 @@ class ReferenceFactors(Factors):
             )  # fmt: skip
 
     def accumulate(self, kind: SumName, part: int = -1) -> None:
-        """Add up scores or weights over a part (or over all of V) for every row of both factors."""
+        """Sum scores or weights over a part (or over all of V) for every row of both factors."""
         V = self.grid.V if part < 0 else np.where(self.grid.cells(part), self.grid.V, np.nan)
         self._sum = list(update.gradients(V, self._x[W], self._x[H], self._model, weights=kind == "weight"))
         if kind == "score":
@@ -118,7 +118,7 @@ class ReferenceFactors(Factors):
                 self._take_squares(p)
 
     def accumulated(self, which: int) -> Array:
-        """Return what `accumulate` added up for a factor."""
+        """Return the sums of `accumulate` for a factor."""
         return self._sum[which].copy()
 
     def sums(self) -> Array:
@@ -132,7 +132,7 @@ class ReferenceFactors(Factors):
         return np.asarray(self._x[which].T @ self._x[which])
 
     def _take_squares(self, part: int, times: Array | None = None) -> None:
-        """Take the squared residuals of the chunks of a part, of a Gaussian likelihood: nobody asks for others."""
+        """Compute the squared residuals of the chunks of a part; only a Gaussian likelihood needs them."""
         if not self._model.likelihood.normal:
             return
         squares = np.nan_to_num((self.grid.V - self._x[W] @ self._x[H].T) ** 2)
@@ -143,11 +143,11 @@ class ReferenceFactors(Factors):
             self._squares[chunk.place] = squares[block].sum()
 
     def squared_residuals(self) -> float:
-        """Return Σ(v - μ)² as found at the last visit to each block."""
+        """Return Σ(v - μ)², each block as of its last update."""
         return float(self._squares.sum())
 
     def fresh_squared_residuals(self) -> float:
-        """Return Σ(v - μ)² at the present state."""
+        """Return Σ(v - μ)² at the current state."""
         for part in range(self.grid.blocks):
             self._take_squares(part)
         return self.squared_residuals()
@@ -166,16 +166,16 @@ class ReferenceFactors(Factors):
         self._x[which] = np.array(x, np.float64)
 
     def noise(self, which: int, iteration: int) -> Array:
-        """Return the standard normals that iteration uses for a factor."""
+        """Return the standard normals of an iteration for a factor."""
         rows = np.arange(self.grid.shape[which])
         return update.noise(rows, self.components, which, iteration, self._key)
 
     def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows of a factor: the rows themselves."""
+        """Return the positions of rows of a factor: the rows themselves."""
         return rows
 
     def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order of entries of V by their rows."""
+        """Return a permutation that sorts entries of V by row."""
         return np.argsort(rows, kind="stable")
 
     def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> Array:
@@ -183,7 +183,7 @@ class ReferenceFactors(Factors):
         return np.asarray(np.einsum("nk,nk->n", self._x[W][rows], self._x[H][cols]))
 
     def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return Σ (log p(v | μ) - its normaliser) φ at pairs of rows and columns."""
+        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of rows and columns."""
         model = self._model
         return float(
             np.sum(model.likelihood.kernel(values, model.guarded(self.mu(rows, cols)), *model.theta))
@@ -196,7 +196,7 @@ class ReferenceFactors(Factors):
         self._saved, self._saved_squares = [x.copy() for x in self._x], self._squares.copy()
 
     def restore(self) -> None:
-        """Return to what `save` remembered, at rest."""
+        """Return to the factors and residuals of the last `save`, with zero momentum."""
         self._x, self._squares = [x.copy() for x in self._saved], self._saved_squares.copy()
         self._momenta = self._zeros()
 
@@ -205,12 +205,12 @@ class ReferenceFactors(Factors):
         return {"{}": self._x, "saved_{}": self._saved, **momenta}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the factors and the squared residuals, and those of `save`."""
+        """Return the factors and squared residuals, and those of the last `save`."""
         kept = {name.format("WH"[w]): a[w].copy() for name, a in self._kept().items() for w in (W, H)}
         return kept | {"residuals": self._squares.copy(), "saved_residuals": self._saved_squares.copy()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Take in what `state` returned, of this engine or of threads."""
+        """Set the state to what `state` returned, on this engine or on `Threads`."""
         for name, arrays in self._kept().items():
             for which in (W, H):
                 arrays[which] = np.array(state[name.format("WH"[which])], np.float64)
@@ -219,9 +219,9 @@ class ReferenceFactors(Factors):
         )
 
     def weights(self) -> dict[str, NDArray[Any]]:
-        """Return what was accumulated last, to be taken in again by `set_weights`."""
+        """Return the sums of the last `accumulate`, for `set_weights`."""
         return {"weights_W": self.accumulated(W), "weights_H": self.accumulated(H)}
 
     def set_weights(self, state: Mapping[str, Any]) -> None:
-        """Take in what `weights` returned."""
+        """Set the sums to what `weights` returned."""
         self._sum = [np.array(state[name], np.float64) for name in ("weights_W", "weights_H")]

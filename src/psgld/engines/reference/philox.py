@@ -10,7 +10,7 @@ _HALF = np.uint64(32)
 
 
 def philox(counter: NDArray[np.uint64], key: int, rounds: int = 10) -> NDArray[np.uint64]:
-    """Return four 32-bit words for each counter of four, (…, 4), as integers of 64 bits."""
+    """Return four 32-bit words for each counter of four words, (…, 4), as 64-bit integers."""
     x0, x1, x2, x3 = np.moveaxis(counter, -1, 0)
     k0, k1 = key % 2**32, key >> 32
     for _ in range(rounds):
@@ -22,9 +22,9 @@ def philox(counter: NDArray[np.uint64], key: int, rounds: int = 10) -> NDArray[n
 
 
 def uniform_words(stream: int, t: int, key: int, n: int) -> list[int]:
-    """Return the 64-bit words that choose n entries: those of a chunk, `stream`, at iteration t.
+    """Return n 64-bit words, which choose n entries of chunk `stream` at iteration t.
 
-    One counter, (d div 2, 2^30 + stream, t mod 2^32, t div 2^32), gives those of draws d and d + 1.
+    One counter, (d div 2, 2^30 + stream, t mod 2^32, t div 2^32), gives the words of draws d and d + 1.
     """
     counter = np.empty((-(-n // 2), 4), np.uint64)
     counter[:, 0] = np.arange(len(counter))

@@ -1,10 +1,10 @@
-"""The whole update in plain NumPy: the specification that the compiled core is tested against.
+"""The complete update in NumPy: the specification that the compiled core is tested against.
 
     x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} e(v_ij, η_ij) y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ' D) ∘ z
 
-for each row x of either factor, the y_j being the rows of the other; then x ← |x| where mirrored. H is held as (J, K),
-so that one function moves both factors. The likelihood is asked for e = φ ∂ log p / ∂η. Entries of V that were not
-observed are NaN; zeros, stored or not, are zeros.
+for each row x of either factor, where y_j are the rows of the other; then x ← |x| if factors are non-negative. H has
+shape (J, K), so that one function updates both factors. The likelihood provides e = φ ∂ log p / ∂η. Entries of V that
+were not observed are NaN; absent entries that are zeros are stored as 0.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .aes import aes_round
 Array = NDArray[np.float64]
 Words = NDArray[np.uint32]
 
-# -- noise: z is a function of (key, row, factor, component, iteration), whoever computes it -----------------
+# -- noise: z is a function of (key, row, factor, component, iteration) only --------------------------------
 
 
 def ars(counter: Words, key: int, rounds: int = 7) -> Words:
-    """Return the four words that ARS-7 makes of each counter (…, 4) (Salmon, Moraes, Dror, Shaw 2011)."""
+    """Return four random words for each counter (…, 4), by ARS-7 (Salmon, Moraes, Dror, Shaw 2011)."""
     x = counter.view(np.uint8)
     for n in range(rounds + 1):
         halves = key + n * 0x9E3779B97F4A7C15, (key >> 64) + n * 0xBB67AE8584CAA73B
@@ -38,7 +38,7 @@ def ars(counter: Words, key: int, rounds: int = 7) -> Words:
 def box_muller(a: Words, b: Words) -> tuple[Array, Array]:
     """Return two normals ±sqrt(-2 ln u) (cos ω, sin ω) from two words.
 
-    The first, made odd, is a sign and u, rounded to float32 as in the core; the second is ω.
+    The first word, made odd, gives a sign and u, rounded to float32 as in the core. The second gives ω.
     """
     odd, angle = (a | np.uint32(1)).view(np.int32), b.view(np.int32)
     u = np.abs(odd.astype(np.float32)).astype(np.float64) / 2.0**31
@@ -47,9 +47,9 @@ def box_muller(a: Words, b: Words) -> tuple[Array, Array]:
 
 
 def noise(rows: IntArray, components: int, factor: int, t: int, key: int) -> Array:
-    """Return the standard normals (rows, components) of rows of a factor, 0 = W or 1 = H, at iteration t.
+    """Return the standard normals of iteration t, (rows, components), for rows of a factor (0 = W, 1 = H).
 
-    One counter, (row, factor · 2^31 + k div 4, t mod 2^32, t div 2^32), gives those of four components k.
+    One counter, (row, factor · 2^31 + k div 4, t mod 2^32, t div 2^32), gives the normals of four components k.
     """
     counter = np.empty((len(rows), -(-components // 4), 4), np.uint32)
     counter[..., 0], counter[..., 2], counter[..., 3] = rows[:, None], t % 2**32, t >> 32
@@ -61,14 +61,14 @@ def noise(rows: IntArray, components: int, factor: int, t: int, key: int) -> Arr
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What an entry adds to the gradient: the likelihood, its parameters but φ, and the floor of η."""
+    """The likelihood, its parameters other than φ, and the lower limit of η: they define the gradient of an entry."""
 
     likelihood: Likelihood
     floor: float
     theta: tuple[float, ...] = ()
 
     def guarded(self, eta: Array) -> Array:
-        """Return η, above the floor where it must be positive."""
+        """Return η, clipped at the floor if it must be positive."""
         return np.maximum(eta, self.floor) if self.likelihood.nonnegative_mean else eta
 
     def score(self, v: Array, eta: Array) -> Array:
@@ -76,16 +76,16 @@ class Model:
         return self.likelihood.score(v, eta, *self.likelihood.joined(1.0, self.theta))
 
     def weight(self, v: Array, eta: Array) -> Array:
-        """Return its negative part."""
+        """Return the negative part of the score."""
         return self.likelihood.weight(v, eta, *self.theta)
 
 
 def gradients(
     V: Array, W: Array, H: Array, model: Model, weights: bool = False, times: Array | None = None
 ) -> tuple[Array, Array]:
-    """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H, e being scores or weights.
+    """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H, where e are scores or weights.
 
-    Each entry counts once, or as many `times` as it was drawn.
+    Each entry counts once, or `times` if entries were drawn.
     """
     eta = model.guarded(W @ H.T)
     e = model.weight(V, eta) if weights else model.score(V, eta)
@@ -97,15 +97,15 @@ def gradients(
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """How the rows x of a factor move. The metrics, from the numbers b of each coefficient:
+    """The update rule of the rows x of a factor. The metrics, with one number b per coefficient:
 
     identity      D = 1      Γ = 0      b = 1                                  τ' = τ
     non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk weight_ij / φ + λ_k    τ' = (1 - ε/4 λ/b)² τ  (*)
     real-valued   D = 1/b    Γ = 0      b_ik = n_i q_k + λ_k                   τ' = (1 - ε/2) τ
 
-    τ' and, in the non-negative metric, the Milstein term ε τ' Γ (z² - 1)/2 take away most of the step's error.
-    With momentum ρ, x moves by m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ z; non-negative, sqrt(x) does, and
-    (*) is (1 - h/2 + h/4 λ/b)² τ with h = ε/2(1 + ρ).
+    τ' and, in the non-negative metric, the Milstein term ε τ' Γ (z² - 1)/2 remove most of the discretisation error.
+    With momentum ρ, the step of x is m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ z. In the non-negative metric
+    it is the step of sqrt(x), and (*) is (1 - h/2 + h/4 λ/b)² τ with h = ε/2(1 + ρ).
     """
 
     factor: int  # 0 = W, 1 = H
@@ -114,25 +114,25 @@ class Rule:
     quadratic: Array  # (K,), or (K, K) where the prior couples the components of a row
     metric: str
     b: Array  # (rows, K)
-    move: Array  # 0 for components that stay, else 1
+    move: Array  # 0 for fixed components, else 1
     mirror: bool
     temperature: float  # τ
     key: int
     momentum: float  # ρ
-    m: Array  # (rows, K), written to
+    m: Array  # (rows, K), updated in place
 
 
 def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule: Rule) -> Array:
-    """Return the given rows of a factor after iteration t; `gradient` is s/φ times that of the likelihood."""
+    """Return rows of a factor after iteration t; `gradient` is s/φ times the gradient of the log-likelihood."""
     b, tau, z = rule.b[rows], rule.temperature, noise(rows, x.shape[1], rule.factor, t, rule.key)
     pull = rule.quadratic * x if rule.quadratic.ndim == 1 else x @ rule.quadratic
     rho, g = rule.momentum, gradient + rule.linear - pull
     half = 0.5 * min(epsilon, 1.0) / (1.0 + rho)
     root = rule.metric == "non-negative" and rho > 0.0
-    if root:  # u = sqrt(x) has D = 1/4b and, of x, the volume 2u
+    if root:  # u = sqrt(x): D = 1/4b, and dx = 2u du
         rate, heat = epsilon / (4.0 * b), tau * (1.0 - 0.5 * half - 0.25 * half * rule.linear / b) ** 2
         drift = rate * (2.0 * (x * g + rule.inverse) + tau) / np.sqrt(np.maximum(x, rate))
-        drift = np.minimum(drift, 0.5 * (np.sqrt(x) + np.sqrt(rate)))  # a push by half of u at most
+        drift = np.minimum(drift, 0.5 * (np.sqrt(x) + np.sqrt(rate)))  # limit the drift to half of u
         y, change = np.sqrt(x), drift + np.sqrt(2.0 * (1.0 - rho) * rate * heat) * z
     else:
         D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
@@ -140,11 +140,11 @@ def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule
         if rule.metric == "non-negative":
             heat *= (1.0 + 0.5 * half * rule.linear / b) ** 2
         drift = D * (g + rule.inverse / np.maximum(x, 1e-20)) + tau * Gamma
-        drift = np.minimum(drift, np.where(Gamma > 0.0, 20.0 * (x + Gamma), np.inf))  # a ratio of 20
+        drift = np.minimum(drift, np.where(Gamma > 0.0, 20.0 * (x + Gamma), np.inf))  # at most 20 (x + Γ)
         drift += 0.5 * heat * Gamma * (z**2 - 1.0)
         y, change = x, epsilon * drift + np.sqrt(2.0 * (1.0 - rho) * epsilon * heat * D) * z
     m = rule.move * (rho * rule.m[rows] + change)
-    if rho > 0.0:  # else there is none to keep
+    if rho > 0.0:  # otherwise there is no momentum to keep
         rule.m[rows] = np.where((y + m < 0.0) & rule.mirror, -m, m)
     moved = np.abs(y + m) if rule.mirror else y + m
     return moved**2 if root else moved
@@ -156,7 +156,7 @@ def iterate(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return (W, H) after iteration t on a part: the blocks (b, b + part mod B), which share no strip.
 
-    `scale` is s/φ. `times` says how often each entry was drawn.
+    `scale` is s/φ; `times` is the number of times each entry was drawn.
     """
     W, H = W.copy(), H.copy()
     for b in range(rows.number):

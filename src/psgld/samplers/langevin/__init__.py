@@ -1,4 +1,4 @@
-"""The chain of the Langevin samplers: what surrounds the step that the engine makes."""
+"""The chain of the Langevin samplers: everything around the step, which the engine computes."""
 
 from .chain import LangevinChain, LangevinSetup
 

@@ -1,8 +1,7 @@
 """The chain of the Langevin samplers: factors, hyperparameters, iteration.
 
-The step itself is the engine's (`step.hpp` in the core; in NumPy, `engines/reference/update.py`). Here is what
-surrounds it: what happens at the end of a cycle (hyperparameters, metric, the check that it has not diverged), and what
-can be read off it.
+The engine computes the step (`step.hpp` in the core; `engines/reference/update.py` in NumPy). This file has the rest:
+the upkeep at the end of cycles (hyperparameters, metric, check for divergence), and reading the state.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ...dynamics.schedule import Hopping
 from ...engines import Engine, Factors, Stretch
 from ...errors import SamplingError
 from ...models import Hyper
-from ..base import Chain, Marks, Room, State
+from ..base import Chain, DrawBuffers, Marks, State
 from .guard import MOST_DIVERGENCES, Guard
 from .shared import Shared
 from .start import start_factors
@@ -35,29 +34,29 @@ _NUMBERS = {
     "step_factor": "step_factor",
     "last_step": "_last_step",
     "scale": "_guard.scale",
-    "swellings": "_guard.swellings",
+    "swellings": "_guard.inflations",
 }
-"""The numbers of a chain's state, and where it keeps them."""
+"""Names of numbers in a checkpoint, and the attributes that hold them. The names are those of existing files."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class LangevinSetup(Shared):
-    """What the chains share, and how one starts."""
+    """Everything that the chains share, and how to start one."""
 
     def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> LangevinChain:
-        """Start a chain; the key decides all its randomness."""
+        """Start a chain. The key is its random seed."""
         return LangevinChain(self, key, probes, engine or self.engine)
 
 
-def _behind(marks: range, room: Room, n: int) -> tuple[range, Room]:
-    """Return the marks behind the first n, and the room for their draws."""
-    return marks[n:], (room[0][n:], room[1][n:])
+def _remaining(marks: range, buffers: DrawBuffers, n: int) -> tuple[range, DrawBuffers]:
+    """Return the marks after the first n, and the buffers for their draws."""
+    return marks[n:], (buffers[0][n:], buffers[1][n:])
 
 
 @final
 class LangevinChain(Chain):
-    """Factors that an engine moves by Langevin steps."""
+    """A chain whose factors an engine updates by Langevin steps."""
 
     setup: LangevinSetup
     factors: Factors
@@ -84,10 +83,10 @@ class LangevinChain(Chain):
         self._guard.begin(self.sums())
         self._save()
 
-    # -- moving ------------------------------------------------------------------------------------------
+    # -- updates -----------------------------------------------------------------------------------------
 
     def advance(self, n: int) -> None:
-        """Run n iterations, with the hyperparameters, the metric and the check for divergence at cycle ends."""
+        """Run n iterations; update hyperparameters and metric, and check for divergence, at the end of cycles."""
         end = self.iteration + n
         while self.iteration < end:
             stretch = self._stretch(min(end, self._upkeeps.next))
@@ -95,37 +94,39 @@ class LangevinChain(Chain):
             self._have_run(stretch)
             self._upkeep_if_due()
 
-    def run(self, marks: range, room: Room | None = None) -> Iterator[Marks]:
-        """Run to the last of these iterations, and yield the marks on the way; or stop at the first, and end there.
+    def run(self, marks: range, buffers: DrawBuffers | None = None) -> Iterator[Marks]:
+        """Run to the last of these iterations, and yield the marks; or run to the first one only, and yield it.
 
-        Where something is wrong at a mark, the chain goes back to it and settles there, as if it had stopped.
+        If the chain has diverged at a mark, it is reset there, as if it had paused at that mark.
         """
         while marks:
-            if room is None or not self.passes:
+            if buffers is None or not self.passes:
                 yield from super().run(marks)
                 return
             upkeep = self._upkeeps.next
             inside = marks[: max(0, -(-(upkeep - marks[0]) // marks.step))]  # before the upkeep
-            passed = self._run_past(inside, min(marks[-1], upkeep), room)
+            passed = self._run_past(inside, min(marks[-1], upkeep), buffers)
             if passed.lp:
                 yield passed
-            marks, room = _behind(marks, room, len(passed.lp))
+            marks, buffers = _remaining(marks, buffers, len(passed.lp))
             self._upkeep_if_due()
-            if marks and self.iteration == marks[0]:  # it stopped there, or is just after an upkeep
-                yield self.rest()
-                marks, room = _behind(marks, room, 1)
+            if (
+                marks and self.iteration == marks[0]
+            ):  # the chain diverged there, or an upkeep has just been done
+                yield self.pause()
+                marks, buffers = _remaining(marks, buffers, 1)
 
     @property
     def passes(self) -> bool:
-        """Whether the sums over the factors tell all that has to be known at a mark."""
-        swells = self._guard.may_swell(self.divergences)
-        return self.factors.passes_marks and not self._log_prior.others and not swells
+        """Whether the engine can run through marks, and sums over the factors are all that is needed there."""
+        inflation = self._guard.checks_inflation(self.divergences)
+        return self.factors.passes_marks and not self._log_prior.others and not inflation
 
-    def _run_past(self, marks: range, end: int, room: Room) -> Marks:
-        """Run to the end, past the marks; or go back to the first that is unsound. Return those before it."""
+    def _run_past(self, marks: range, end: int, buffers: DrawBuffers) -> Marks:
+        """Run to `end` through the marks, or to the first mark where the chain has diverged; return those before it."""
         start, stretch = self.iteration, self._stretch(end)
         after = np.arange(marks.start - start, marks.stop - start, marks.step)
-        W, H = (x[: len(marks)] for x in room)
+        W, H = (x[: len(marks)] for x in buffers)
         sums, kernels = self.factors.advance_marking(stretch, after, self.probes.entries, (W, H))
         steps: list[float] = stretch.steps[after - 1].tolist()
         sound = self._guard.is_sound(sums)
@@ -138,7 +139,7 @@ class LangevinChain(Chain):
         return Marks(marks[:n], lp.tolist(), steps[:n], len(self.divergences), False)
 
     def _stretch(self, end: int) -> Stretch:
-        """Return the iterations from here to the end, no upkeep among them, for the engine to run."""
+        """Return the iterations up to `end`, without an upkeep among them, for the engine to run."""
         t, ahead = self.iteration + 1, self._upkeeps.next - self.iteration
         self.factors.set_momentum(self.setup.momentum if self._upkeeps.has_momentum(t) else 0.0)
         return self._stretches.stretch(t, end - self.iteration, ahead, self.step_factor)
@@ -166,11 +167,11 @@ class LangevinChain(Chain):
         self._save()
 
     def settle(self) -> bool:
-        """Make sure that the state is sound, going back to the last good one if not. Return whether it was."""
+        """Return whether the chain has not diverged. If it has, reset it to the last saved state."""
         if self._guard.is_sound(self.sums()):
-            if not self._guard.is_swollen(self.iteration, self.divergences, self.step_factor):
+            if not self._guard.is_inflated(self.iteration, self.divergences, self.step_factor):
                 return True
-            self._guard.swellings += 1
+            self._guard.inflations += 1
         if len(self.divergences) >= MOST_DIVERGENCES:
             raise SamplingError(
                 f"the chain still diverges after halving the step size {MOST_DIVERGENCES} times "
@@ -193,7 +194,7 @@ class LangevinChain(Chain):
         return self._last_step
 
     def state(self) -> State:
-        """Return all that the chain needs to go on bit for bit from here, rows in their original order."""
+        """Return everything needed to resume the chain bit for bit, rows in the order of V."""
         return {
             **self.factors.state(),
             **self.setup.metric.state(self.factors),
@@ -207,7 +208,7 @@ class LangevinChain(Chain):
         }
 
     def set_state(self, state: State) -> None:
-        """Go on from a state that `state` returned."""
+        """Resume from a state that `state` returned."""
         now, self._metric_hyper, self._saved_hyper = (
             Hyper.from_arrays({n: state[f"{prefix}/{n}"] for n in hyper.arrays() if f"{prefix}/{n}" in state})
             for prefix, hyper in self._hypers()
@@ -225,19 +226,19 @@ class LangevinChain(Chain):
         self._check_numbers()
 
     def _set_number(self, attribute: str, value: Any) -> None:
-        """Set one of `_NUMBERS`, as the type that it has."""
+        """Set one of `_NUMBERS`, keeping its type."""
         where, _, name = attribute.rpartition(".")
         owner = getattr(self, where) if where else self
         setattr(owner, name, type(getattr(owner, name))(value))
 
     def _check_numbers(self) -> None:
-        """Raise ValueError if the numbers of a state from a file contradict each other: it would never be resumed."""
+        """Raise ValueError if the numbers of a checkpoint are inconsistent, so that the chain cannot be resumed."""
         self._upkeeps.check(self.iteration)
         sizes = (self.step_factor, self._guard.scale, self._last_step)
         if not all(0.0 <= x < math.inf for x in sizes) or min(sizes[:2]) <= 0.0 or self.step_factor > 1.0:
             raise ValueError(f"step_factor {sizes[0]}, scale {sizes[1]}, last_step {sizes[2]}")
-        if self._guard.swellings < 0 or not all(0 <= d <= self.iteration for d in self.divergences):
-            raise ValueError(f"swellings {self._guard.swellings}, divergences at {self.divergences[:5]}")
+        if self._guard.inflations < 0 or not all(0 <= d <= self.iteration for d in self.divergences):
+            raise ValueError(f"swellings {self._guard.inflations}, divergences at {self.divergences[:5]}")
 
     def _hypers(self) -> tuple[tuple[str, Hyper], ...]:
         return ("hyper", self.hyper), ("metric_hyper", self._metric_hyper), ("saved_hyper", self._saved_hyper)
@@ -248,7 +249,7 @@ class LangevinChain(Chain):
         if not self.settle():
             return
         self._upkeeps.done += 1
-        if self._upkeeps.saves(cycle) and not self._guard.is_inflated(self.sums()):
+        if self._upkeeps.saves(cycle) and not self._guard.is_too_large_to_save(self.sums()):
             self._save()
         if self.setup.temperature > 0:
             self._draw_hyper(cycle)
@@ -259,12 +260,12 @@ class LangevinChain(Chain):
             self._metric_hyper = self.hyper
 
     def _take_residuals(self) -> None:
-        """Take those of every block, also of blocks that are visited late, where φ is drawn from them."""
+        """Compute the squared residuals of all blocks, if φ is drawn from them."""
         if self.setup.model.likelihood.conjugate:
             self.factors.accumulate("score")
 
     def _squared_residuals(self) -> float:
-        # Draws do not visit every entry, nor does a chain that stays with a shard.
+        # A subsample does not read every entry, nor does a chain that stays on a shard.
         if self.setup.subsample is not None or isinstance(self.setup.schedule, Hopping):
             return self.factors.fresh_squared_residuals()
         return self.factors.squared_residuals()
@@ -288,7 +289,7 @@ class LangevinChain(Chain):
         self._metric_hyper = self.hyper
 
     def _parameters_are_due(self) -> bool:
-        """Return whether φ moves at this upkeep."""
+        """Return whether to update the parameters of the likelihood at this upkeep."""
         assert self._parameters is not None
         return self._upkeeps.parameters_are_due(self.iteration, len(self._parameters.values))
 

@@ -1,4 +1,4 @@
-"""The check that a chain has not diverged: too large a step shows as growth within a few cycles."""
+"""The check for divergence: with too large a step size, the factors grow within a few cycles."""
 
 from __future__ import annotations
 
@@ -13,68 +13,68 @@ from ...engines import H, W
 from .shared import Shared
 
 _DIVERGED = 100.0
-"""A typical μ this many times larger than the data, or than at the start, is that of a chain that diverges."""
+"""A chain has diverged if its typical μ exceeds that of the data, and that at the start, by this factor."""
 
-_SWOLLEN, _SETTLING_CYCLES, _SETTLING_ITERATIONS, _MOST_SWELLINGS = 1.2, 20, 100, 5
-"""After it diverged, a chain whose μ is still this many times larger than the data has too large a step, too; unless
-halving it a few times has not helped: then it is the data that say so. It is left some time to come back, twice as
-much after each halving: so much slower it is."""
+_INFLATED, _RECOVERY_CYCLES, _RECOVERY_ITERATIONS, _MOST_INFLATIONS = 1.2, 20, 100, 5
+"""After a divergence, the step size is still too large if μ exceeds the data by the factor `_INFLATED`. It is then
+halved again, at most `_MOST_INFLATIONS` times: if that does not help, a large μ is a property of the data. The chain
+first gets some time to recover, twice as much after each halving, since it moves more slowly."""
 
-_INFLATED = 3.0
-"""A typical μ this many times larger than the data, or than at the start, is on its way to diverge."""
+_TOO_LARGE_TO_SAVE = 3.0
+"""A chain is about to diverge if its typical μ exceeds that of the data, and that at the start, by this factor."""
 
 MOST_DIVERGENCES = 30
-"""Halvings of the step size after which a chain gives up."""
+"""Number of halvings of the step size after which a chain stops with an error."""
 
 
 @final
 class Guard:
-    """What size of μ is sound, and whether a chain that has diverged before has too large a step still."""
+    """Decides from the size of μ whether a chain has diverged, and whether its step size is still too large."""
 
     def __init__(self, setup: Shared, probes: PlacedProbes) -> None:
         self._setup, self._probes = setup, probes
         self.scale = 1.0
-        """The size of μ in the data, or at the start of the chain if that is more."""
-        self.swellings = 0
-        """How often the step was halved because μ was too large, without having diverged."""
+        """The typical size of μ in the data, or at the start of the chain if that is larger."""
+        self.inflations = 0
+        """How often the step size was halved because μ was inflated, without a divergence."""
 
     def begin(self, sums: NDArray[np.float64]) -> None:
-        """Take the scale of a chain that starts with these sums over its factors."""
+        """Set the scale, given the sums over the factors at the start of a chain."""
         m = self._setup.moments
         data = float(np.sqrt(m.variance + m.mean**2)) or 1.0
         self.scale = max(float(self._typical_mean(sums)), data)
 
     def is_sound(self, sums: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return whether these are sums over the factors of a chain that has not diverged; False for NaN."""
+        """Return, from sums over the factors, whether a chain has not diverged; False for NaN."""
         return np.asarray(self._typical_mean(sums) <= _DIVERGED * self.scale)
 
-    def is_inflated(self, sums: NDArray[np.float64]) -> bool:
-        """Return whether this is no state to go back to: W H is well above V (W, H ≥ 0 do not cancel)."""
+    def is_too_large_to_save(self, sums: NDArray[np.float64]) -> bool:
+        """Return whether W H is well above V (W, H ≥ 0 do not cancel), so that a reset should not return here."""
         typical = self._typical_mean(sums)
-        return self._setup.model.nonnegative and bool(typical > _INFLATED * self.scale)
+        return self._setup.model.nonnegative and bool(typical > _TOO_LARGE_TO_SAVE * self.scale)
 
-    def is_swollen(self, iteration: int, divergences: Sequence[int], step_factor: float) -> bool:
+    def is_inflated(self, iteration: int, divergences: Sequence[int], step_factor: float) -> bool:
         """Return whether μ is too large for the data, in a chain that has diverged before.
 
-        Just below the step that diverges there are steps that hold, but inflate the posterior: E[μ²] ≤ E[v²] fails.
+        Step sizes just below those that diverge are stable, but inflate the posterior: E[μ²] ≤ E[v²] is violated.
         """
-        if not self.may_swell(divergences):
+        if not self.checks_inflation(divergences):
             return False
-        settling = max(_SETTLING_CYCLES * self._setup.cycle, _SETTLING_ITERATIONS) / (2 * step_factor)
-        if iteration - divergences[-1] < settling:
+        recovery = max(_RECOVERY_CYCLES * self._setup.cycle, _RECOVERY_ITERATIONS) / (2 * step_factor)
+        if iteration - divergences[-1] < recovery:
             return False
-        return float(np.square(self._probes.means()).mean()) > _SWOLLEN**2 * self._probes.mean_square
+        return float(np.square(self._probes.means()).mean()) > _INFLATED**2 * self._probes.mean_square
 
-    def may_swell(self, divergences: Sequence[int]) -> bool:
-        """Return whether the size of μ itself is to be looked at."""
+    def checks_inflation(self, divergences: Sequence[int]) -> bool:
+        """Return whether to compare μ with the data: only after a divergence, and not too often."""
         if not self._setup.model.likelihood.identity:  # η and v cannot be compared
             return False
-        return bool(divergences) and self.swellings < _MOST_SWELLINGS
+        return bool(divergences) and self.inflations < _MOST_INFLATIONS
 
     def _typical_mean(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the size of μ as the columns of W and H suggest it: one number that grows when a chain diverges.
+        """Return a typical size of μ, from the norms of the columns of W and H: it grows when a chain diverges.
 
-        Of one state, or of several: (…, 2, 2 or 3, K).
+        For one state, or for several: (…, 2, 2 or 3, K).
         """
         rows, cols = self._setup.grid.shape
         products = np.einsum("...k,...k->...", sums[..., W, 1, :], sums[..., H, 1, :])

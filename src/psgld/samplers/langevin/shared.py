@@ -1,4 +1,4 @@
-"""What the chains of a Langevin sampler share, besides what those of all samplers do."""
+"""Data and settings that the chains of a Langevin sampler share, in addition to those of `Setup`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..base import Setup
 
 @dataclass(frozen=True, eq=False)
 class Shared(Setup):
-    """The data in blocks, the scale of things, metric and step size."""
+    """The data in blocks, schedule, metric and step size."""
 
     grid: Grid
     metric: Metric
@@ -25,13 +25,13 @@ class Shared(Setup):
     temperature: float
     momentum: float
     length: int
-    """Iterations of a cycle."""
+    """The number of iterations per cycle."""
     subsample: Subsample | None = None
-    """Draws from a part instead of all its entries."""
-    bytes_an_iteration: float = 0.0
-    """What the workers of a cluster would send each other."""
+    """The subsample of a part that is read per iteration; None for all its entries."""
+    bytes_per_iteration: float = 0.0
+    """Bytes that the workers of a cluster would send per iteration."""
     flat: bool = False
-    """No priors: maximum likelihood."""
+    """Whether priors are ignored (maximum likelihood)."""
 
     @property
     def cycle(self) -> int:
@@ -39,30 +39,30 @@ class Shared(Setup):
         return self.length
 
     @property
-    def seconds_an_iteration(self) -> float:
-        """A rough time of an iteration on one core."""
+    def seconds_per_iteration(self) -> float:
+        """An estimate of the time per iteration on one core, in seconds."""
         rates = cost.SPARSE if self.data.is_sparse else cost.DENSE
         read = self.grid.blocks if self.subsample is None else self.data.size / self.subsample.size
         return rates.seconds(self.model.components, self.data.stored / read, sum(self.data.shape))
 
     @property
-    def seconds_a_cycle(self) -> float:
-        """About the time of a cycle, the same on every machine."""
+    def seconds_per_cycle(self) -> float:
+        """An estimate of the time per cycle in seconds, equal on all machines."""
         moved = self.cycle * sum(self.grid.shape)
         return cost.UPKEEP.seconds(self.model.components, self.data.stored, moved)
 
     @property
     def stay(self) -> int | None:
-        """The iterations that a chain stays on a rank, where whole chains hop from rank to rank."""
+        """The number of iterations that a chain stays on a rank, if chains move from rank to rank; otherwise None."""
         schedule = self.schedule
         return schedule.stay if isinstance(schedule, Hopping) and self.grid.hopping else None
 
     def describe(self) -> dict[str, Any]:
-        """Return what was chosen for this run, fit for JSON."""
+        """Return the choices made for this run, serialisable as JSON."""
         return {
             "metric": type(self.metric).__name__,
             "step_size": repr(self.step_size),
             "blocks": self.grid.blocks,
             "momentum": self.momentum,
-            "bytes_an_iteration": self.bytes_an_iteration,
+            "bytes_an_iteration": self.bytes_per_iteration,
         }

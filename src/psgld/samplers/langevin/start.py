@@ -1,4 +1,4 @@
-"""Where the factors of a chain start: at random, of the scale of the data."""
+"""The random start of the factors of a chain, on the scale of the data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .shared import Shared
 
 
 def start_factors(factors: Factors, setup: Shared) -> None:
-    """Give the factors their start: the noise of iteration 0, of the size that makes W H as large as V."""
+    """Set the factors to the noise of iteration 0, scaled so that W H is as large as V."""
     model = setup.model
     for mode, size in zip(model.modes, start_sizes(model, setup.moments, setup.start), strict=True):
         x = factors.noise(mode.axis, 0) * size
@@ -28,10 +28,10 @@ def start_factors(factors: Factors, setup: Shared) -> None:
 
 
 def _start_at_mean(moments: Moments, which: int, x: NDArray[Any]) -> None:
-    """Let the first component carry the mean of the data, where it is large, and the others the variance.
+    """Represent a large mean of the data by the first component, and the variance by the others.
 
-    From a random start the components would have to find a common direction to represent the mean, and turn it
-    together: a diagonal metric is slow at that.
+    From a random start, all components would have to agree on a common direction for the mean, which is slow with a
+    diagonal metric.
     """
     second = moments.variance + moments.mean**2
     if moments.mean**2 > moments.variance:

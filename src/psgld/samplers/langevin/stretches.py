@@ -1,4 +1,4 @@
-"""What the engine is told of the iterations to come: parts, scales, step sizes, draws."""
+"""Tables of parts, scales, step sizes and subsamples of the next iterations, for the engine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .shared import Shared
 
 @final
 class Stretches:
-    """Functions of the iteration and the key, tabulated for many iterations at once."""
+    """Tabulates parts, scales and step sizes, which are functions of iteration and key, for many iterations at once."""
 
     def __init__(self, setup: Shared, key: int) -> None:
         self._setup, self._key = setup, key
         self._table: tuple[Any, ...] = (0, 1.0, (), (), ())
 
     def stretch(self, t: int, n: int, ahead: int, step_factor: float) -> Stretch:
-        """Return iterations t … t + n - 1, their steps times a factor; `ahead` are worth tabulating."""
+        """Return iterations t … t + n - 1, step sizes times a factor. `ahead` iterations are tabulated at once."""
         parts, scales, steps = self._planned(t, n, ahead, step_factor)
         draws = None
         if self._setup.subsample is not None:
@@ -43,7 +43,7 @@ class Stretches:
             try:
                 with np.errstate(all="ignore"):
                     steps = tabulate(self._setup.step_size, t, m) * factor
-            except Exception:  # whatever the user's function does: it may end with the run
+            except Exception:  # the user's function may be defined only up to the end of the run
                 m, steps = n, tabulate(self._setup.step_size, t, n) * factor
             parts, scales = self._setup.schedule.parts(t, m, self._setup.grid.part_sizes, self._key)
             self._table = first, factor, parts, scales, steps

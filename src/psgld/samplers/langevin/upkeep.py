@@ -1,4 +1,7 @@
-"""When a chain is looked after: at the end of cycles, at each of them at first, later more rarely."""
+"""Upkeep: the maintenance of a chain at the end of a cycle, at first after every cycle, later less often.
+
+An upkeep checks for divergence, saves the state for a reset, draws the hyperparameters, and refreshes the metric.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,16 @@ from ...system import cost
 from .shared import Shared
 
 EARLY_CYCLES = 30
-"""At first everything changes fast: an upkeep comes at the end of every cycle, and there is no momentum yet."""
+"""In the first cycles the state changes fast: there is an upkeep after every cycle, and no momentum yet."""
 
 _BETWEEN_SAVES = 8
 _IDLE_CYCLES, _IDLE_SHARE, _IDLE_ITERATIONS = 8, 4, 8192
-"""Where nothing is learnt and the metric stays, an upkeep only saves the chain, unless it has diverged: after eight
-cycles, or a fourth of those so far, which it would lose then; but all until there is planned at once, which should not
-take long."""
+"""If nothing is learnt and the metric is fixed, an upkeep only checks and saves the state. It is done after eight
+cycles or, if that is more, after a quarter of the cycles so far, which a divergence would lose. The number of
+iterations is limited, since they are tabulated at once."""
 
 _MOST_CYCLES = 10
-"""From one upkeep to the next, where something is learnt."""
+"""The most cycles between two upkeeps, if something is learnt."""
 
 
 @final
@@ -30,59 +33,59 @@ class Upkeeps:
     def __init__(self, setup: Shared, learns: bool) -> None:
         self._setup, self._learns = setup, learns
         self.next = setup.cycle
-        """The iteration of the next one."""
+        """The iteration of the next upkeep."""
         self.done = 0
-        """Those so far, and those that were passed over."""
+        """The number of upkeeps so far, including skipped ones."""
 
     def plan_next(self, iteration: int) -> None:
-        """Set the next one after that of this iteration."""
+        """Set the next upkeep after that of this iteration."""
         cycle = self._setup.cycle
         self.next += cycle * self._cycles_to_next(iteration // cycle)
 
     def saves(self, cycle: int) -> bool:
-        """Return whether the state is saved at this one, at the end of a cycle."""
-        # Where the one before was passed over, the state to go back to is old.
+        """Return whether the upkeep at the end of a cycle saves the state."""
+        # If upkeeps were skipped, the saved state is old.
         rare = not (self._learns or self._setup.metric.due(self.done - 1)) and cycle >= EARLY_CYCLES
         return rare or self.done % _BETWEEN_SAVES == 0
 
     def has_momentum(self, t: int) -> bool:
         """Return whether iteration t has momentum.
 
-        Far from where it belongs, a chain would gather more than it can lose again in time.
+        Far from the mode, a chain would gain more momentum than friction can remove in time.
         """
         return t > EARLY_CYCLES * self._setup.cycle
 
     def parameters_are_due(self, iteration: int, entries: int) -> bool:
-        """Return whether θ moves at this one: not at each, where that takes longer than what lies between them."""
+        """Return whether this upkeep updates θ: not every one, if that takes longer than the iterations in between."""
         closed = self._setup.model.likelihood.closed
         an_entry = cost.DISPERSION_CLOSED if closed else cost.DISPERSION_SERIES
-        between = max(cost.UPKEEP_SECONDS, self._setup.seconds_a_cycle)
+        between = max(cost.UPKEEP_SECONDS, self._setup.seconds_per_cycle)
         every = int(np.clip(entries * an_entry / between, 1, 10))
         return iteration <= EARLY_CYCLES * self._setup.cycle or self.done % every == 0
 
     def check(self, iteration: int) -> None:
-        """Raise ValueError if the numbers of a state from a file contradict each other."""
+        """Raise ValueError if the numbers of a checkpoint are inconsistent."""
         cycle, latest = (
             self._setup.cycle,
             max(_MOST_CYCLES, iteration // self._setup.cycle) * self._setup.cycle,
         )
         if not 0 <= iteration < self.next <= iteration + latest or self.next % cycle:
-            raise ValueError(f"iteration {iteration} and next_upkeep {self.next}, in cycles of {cycle}")
+            raise ValueError(f"iteration {iteration} and next_upkeep {self.next}, with cycles of {cycle}")
         if self.done < 0:
             raise ValueError(f"upkeeps {self.done}")
 
     def _cycles_to_next(self, cycle: int) -> int:
-        """Return 1, or more where a cycle takes less time than its upkeep in Python, or where little is to be done."""
+        """Return 1, or more if a cycle takes less time than its upkeep, or if an upkeep has little to do."""
         due = self._setup.metric.due
-        early = EARLY_CYCLES - cycle  # there is an upkeep at its end, when momentum sets in
+        early = EARLY_CYCLES - cycle  # the last early cycle ends with an upkeep, after which momentum starts
         if self._learns or due(self.done + 1):
-            cycles = int(np.clip(cost.UPKEEP_SECONDS / self._setup.seconds_a_cycle, 1, _MOST_CYCLES))
+            cycles = int(np.clip(cost.UPKEEP_SECONDS / self._setup.seconds_per_cycle, 1, _MOST_CYCLES))
             return 1 if early > 0 else cycles
         idle = max(_IDLE_CYCLES, min(cycle // _IDLE_SHARE, _IDLE_ITERATIONS // self._setup.cycle))
         cycles, most = 1, min(cycle, idle, early if early > 0 else idle)
         while cycles < most and not due(self.done + cycles):
             cycles += 1
-        self.done += cycles - 1  # those that are passed over count
+        self.done += cycles - 1  # skipped upkeeps count
         return cycles
 
 
@@ -92,7 +95,7 @@ def theta_is_far(a: Hyper, b: Hyper) -> bool:
 
 
 def is_far(a: Hyper, b: Hyper) -> bool:
-    """Return whether φ or a rate differs by more than a tenth: the metric would no longer fit."""
+    """Return whether φ or a rate differs by more than 10%, so that the metric must be rescaled."""
     if a is b:
         return False
     pairs: list[tuple[Any, Any]] = [(a.phi, b.phi)]

@@ -1,4 +1,4 @@
-"""A whole result from a store, and into one: what all stores of runs have in common."""
+"""Writes a complete result to a store, and reads it back; common to all stores of runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS = ("kept", "marks", "divergences", "iteration")
 @final
 @dataclass(frozen=True, eq=False)
 class _Checkpoint:
-    """What a chain's checkpoint says of its draws; its moments are those of `RunningMoments`."""
+    """The counts and running moments in the checkpoint of a chain."""
 
     kept: int
     marks: int
@@ -37,11 +37,11 @@ class _Checkpoint:
 
 
 Parts = tuple[dict[str, Any], Labels, dict[str, NDArray[Any]]]
-"""Header, labels and the arrays that are known before the draws are: what a store is made of."""
+"""Header, labels, and the arrays that are known before sampling: the arguments of `RunBackend.create`."""
 
 
 def parts(result: Result) -> Parts:
-    """Return what a store of this result is made of."""
+    """Return header, labels and known arrays of a result, from which its store is created."""
     return _header(result), _labels(result), _known(result)
 
 
@@ -56,14 +56,14 @@ def write(store: RunBackend, result: Result) -> None:
 
 
 def read(store: RunBackend) -> Result:
-    """Read a store into memory: of a run that is not finished, the draws up to the last checkpoint."""
+    """Read a store into memory; of an unfinished run, the draws up to the last checkpoint."""
     try:
         _check_memory(store)
         store.check()
         return check(_posterior(store))
     except DataError:
         raise
-    except Exception as error:  # whatever Zarr, NumPy and JSON say of damaged files
+    except Exception as error:  # Zarr, NumPy and JSON raise many types for damaged files
         raise damaged(store.path, error) from error
 
 
@@ -100,11 +100,11 @@ def _posterior(store: RunBackend) -> Result:
 
 
 def _reached(points: list[_Checkpoint], settings: dict[str, Any]) -> str:
-    """Say how far a run without draws had come when it was last written."""
+    """Return a message on the progress of a run that has no draws yet."""
     at = max((p.iteration for p in points), default=0)
     if not at:
-        return "its run has not come to its first checkpoint, which resuming it would start from"
-    return f"its last checkpoint is at iteration {at:,}, of {settings['tune']:,} of burn-in; its run can be resumed"
+        return "its run has no checkpoint yet; resuming it starts from the beginning"
+    return f"its last checkpoint is at iteration {at:,} of {settings['tune']:,} of burn-in; resume the run to get draws"
 
 
 def _checkpoint(store: RunBackend, chain: int) -> _Checkpoint:
@@ -115,7 +115,7 @@ def _checkpoint(store: RunBackend, chain: int) -> _Checkpoint:
         return _Checkpoint(0, 0, 0, 0, 0, nothing, nothing)
     kept, marks, divergences, iteration = (int(state[name]) for name in _NUMBERS)
     if not 0 <= kept <= store.layout.draws or (kept and marks != store.layout.marks):
-        raise ValueError(f"the checkpoint of chain {chain} says {kept} draws of {store.layout.draws}")
+        raise ValueError(f"the checkpoint of chain {chain} has {kept} draws of {store.layout.draws}")
     if not moments:
         return _Checkpoint(kept, marks, divergences, iteration, 0, nothing, nothing)
     return _Checkpoint(kept, marks, divergences, iteration, *(state[name] for name in moments))
@@ -163,7 +163,7 @@ def _check_memory(store: RunBackend) -> None:
     needed, free = sum(spec.nbytes for spec in store.specs.values()), available_memory()
     if free is not None and needed > 0.9 * free:
         raise DataError(
-            f"{store.path} holds {in_bytes(needed)}, {in_bytes(free)} are free; read parts of it by "
+            f"{store.path} holds {in_bytes(needed)}, {in_bytes(free)} are free; read parts of it with "
             "xarray.open_zarr(…, group='posterior')"
         )
 
@@ -176,12 +176,12 @@ def _labels(posterior: Result) -> Labels:
 
 
 def _known(posterior: Result) -> dict[str, NDArray[Any]]:
-    whole = (
+    known = (
         {} if posterior.tracked is None else {f"{TRACKED}/{n}": a for n, a in vars(posterior.tracked).items()}
     )
     if posterior.seen is not None:
-        whole |= {f"{SEEN}/indptr": posterior.seen.indptr, f"{SEEN}/indices": posterior.seen.indices}
-    return whole
+        known |= {f"{SEEN}/indptr": posterior.seen.indptr, f"{SEEN}/indices": posterior.seen.indices}
+    return known
 
 
 def _header(posterior: Result) -> dict[str, Any]:

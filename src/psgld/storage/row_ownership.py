@@ -1,7 +1,7 @@
-"""Draws whose rows are spread over the ranks of an MPI job: each rank keeps, and writes, whole chunks of the store.
+"""Row ownership: each rank of an MPI job keeps, and writes, the rows of the draws in its own chunks of the store.
 
-A chunk holds neighbouring rows of V; a rank holds rows from everywhere. So at each draw every rank sends the others the
-rows that they keep; no rank sees all of a factor.
+A chunk holds consecutive rows of V, but the strips of a rank hold rows from all of V. So at each draw every rank sends
+the others the rows that they own. No rank has all rows of a factor.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .layout import POSTERIOR
 
 
 @final
-class Spread:
-    """Which rows of the draws each rank keeps: of every array in a store, the same number of chunks, nearly."""
+class RowOwnership:
+    """The rows of the draws that each rank owns: about equally many chunks of every array in a store."""
 
     def __init__(self, store: RunBackend, engine: Engine) -> None:
         self._engine = engine
         self.bounds: dict[str, NDArray[np.int64]] = {}
-        """Of each array of factors or biases: where the rows of each rank begin, and the end."""
+        """For each array of factors or biases, the first row of each rank, and the end."""
         for name in FACTORS:
             if f"{POSTERIOR}/{name}" in store.specs:
                 spec = store.specs[f"{POSTERIOR}/{name}"]
@@ -34,14 +34,14 @@ class Spread:
                 self.bounds[name] = np.minimum(share * chunk, rows)
 
     def rows(self, name: str) -> slice:
-        """Return the rows of an array that this rank keeps; of what has no rows, all is kept by rank 0."""
+        """Return the rows of an array that this rank owns; rank 0 owns arrays without rows."""
         if name not in self.bounds:
             return slice(None) if self._engine.rank == 0 else slice(0, 0)
         first, last = self.bounds[name][self._engine.rank : self._engine.rank + 2]
         return slice(int(first), int(last))
 
     def record(self, draws: Draws, chain: Any, number: int, draw: int) -> None:
-        """Copy the rows of the state of a chain that this rank keeps, and what has no rows."""
+        """Copy the rows of the state of a chain that this rank owns, and the hyperparameters."""
         draws.without_factors().record(chain, number, draw)
         for mode, own, names in zip(chain.setup.model.modes, draws.modes, NAMES, strict=True):
             if names.factor not in self.bounds:
@@ -55,7 +55,7 @@ class Spread:
                 bias[rows] = mode.unpack_bias(bias[rows], chain.hyper.offset)
 
     def collect(self, draws: Draws, number: int, kept: int) -> None:
-        """Have all rows of the draws of a chain on rank 0."""
+        """Gather all rows of the draws of a chain on rank 0."""
         for name, bounds in self.bounds.items():
             for draw in range(kept):
                 self._engine.collect(getattr(draws, name)[number, draw], bounds)
