@@ -39,7 +39,7 @@ def test_a_header_that_promises_something_else(header, tmp_path):
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
         file.writestr("a.npy", content)
     for read, name in ((read_npy, "x.npy"), (read_npz, "x.npz")):
-        with pytest.raises(ValueError, match=r"promises|Python objects"):
+        with pytest.raises(ValueError, match=r"the header of .* says|contains Python objects"):
             read(tmp_path / name)
         with pytest.raises(DataError, match=rf"^{name}: cannot be read: "):
             psgld.observations(tmp_path / name)
