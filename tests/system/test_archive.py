@@ -78,5 +78,7 @@ def test_a_line_without_an_end(tmp_path, monkeypatch):
     import gzip
 
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1,2,3\n" + b"0" * 40_000_000))
-    with pytest.raises(DataError, match=r"x\.csv\.gz: a line of more than 16,777,216 characters"):
+    with pytest.raises(
+        DataError, match=r"x\.csv\.gz: a line has more than 16,777,216 characters; give a table"
+    ):
         psgld.observations(tmp_path / "x.csv.gz")
