@@ -196,7 +196,7 @@ TARGETS = {
     "store and readers": Target(write_some_draws, _WITH_READERS, one_wins(_BUSY, "run.zarr")),
     "saved file": Target(write_nothing, _TO_FILE, one_wins("nobody may fail", "run.npz")),
     "saved store": Target(write_nothing, _TO_SAVED, one_wins("cannot write saved.zarr", "saved.zarr")),
-    "sharding": Target(write_nothing, _TO_SHARDS, one_wins("exists; give a new place", "shards")),
+    "sharding": Target(write_nothing, _TO_SHARDS, one_wins("exists; give another path", "shards")),
     "shards": Target(write_shards, _ON_SHARDS, share_blocks),
     "shards with blocks": Target(write_blocks, _ON_SHARDS, share_blocks),
     "shards with damaged blocks": Target(write_damaged_blocks, _ON_SHARDS, share_damaged_blocks),

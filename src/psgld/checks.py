@@ -1,4 +1,4 @@
-"""What counts as a number, as numbers or as a path where the user gives one."""
+"""Checks of arguments: integers, numbers, arrays of numbers, paths."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .errors import DataError
 
 
 def is_integer(x: object) -> TypeGuard[int]:
-    """Tell whether x is an integer, of Python or of NumPy; True and False are none."""
+    """Return whether x is an integer of Python or NumPy; booleans are not."""
     return isinstance(x, int | np.integer) and not isinstance(x, bool)
 
 
 def is_number(x: object) -> TypeGuard[float]:
-    """Tell whether x is a number, of Python or of NumPy, perhaps inf or NaN; True and False are none."""
+    """Return whether x is a number of Python or NumPy, which may be inf or NaN; booleans are not."""
     return isinstance(x, int | float | np.number) and not isinstance(x, bool)
 
 
 def as_numbers(x: Any, what: str) -> NDArray[np.float64]:
-    """Return real numbers as an array; raise DataError if they are none."""
+    """Return x as an array of float64; raise DataError if it is not of real numbers."""
     try:
         array = unmasked(x, what)
         if array.dtype.kind in "fiubO":
@@ -36,7 +36,7 @@ def as_numbers(x: Any, what: str) -> NDArray[np.float64]:
 
 
 def unmasked(x: Any, what: str) -> NDArray[Any]:
-    """Return an array; refuse entries that a masked array marks as missing, of which `np.asarray` knows nothing."""
+    """Return x as an array; raise DataError if entries are masked, because `np.asarray` ignores masks."""
     pieces = x if isinstance(x, list | tuple) else [x]
     masks = [np.ma.getmaskarray(piece) for piece in pieces if isinstance(piece, np.ma.MaskedArray)]
     masked = sum(int(np.count_nonzero(mask)) for mask in masks)
@@ -46,7 +46,7 @@ def unmasked(x: Any, what: str) -> NDArray[Any]:
 
 
 def as_path(path: Any, what: str = "the path") -> Path:
-    """Return a path; raise DataError if it is none."""
+    """Return a `Path`; raise DataError if `path` is neither a str nor path-like."""
     if not isinstance(path, str | PathLike):
         raise DataError(f"{what} must be a str or a pathlib.Path, got {path!r}")
     return Path(path)

@@ -1,4 +1,4 @@
-"""The errors a user can meet. Each message says what was wrong, the value seen, what is allowed, what to do."""
+"""Exceptions and warnings. Each message states what is wrong, the value found, the allowed values, and a remedy."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import warnings
 
 
 class PsgldError(Exception):
-    """Base of every error raised on purpose by psgld."""
+    """Base class of all exceptions that psgld raises itself."""
 
 
 class DataError(PsgldError, ValueError):
-    """The data cannot be used as given (shape, values, labels, a file's contents)."""
+    """The data are invalid: shape, values, labels, or the content of a file."""
 
 
 class ModelError(PsgldError, ValueError):
-    """The model, or its combination with the data or the sampler, does not exist."""
+    """A setting of the model or sampler is invalid, or is not supported with the data, the sampler or the engine."""
 
 
 class SamplingError(PsgldError, RuntimeError):
-    """Sampling could not start or could not continue."""
+    """Sampling could not start, or could not continue."""
 
 
 class PsgldWarning(UserWarning):
-    """A choice was made on the user's behalf that deserves a look."""
+    """A default was chosen, or a result was found, that the user should check."""
 
 
 def in_bytes(n: float) -> str:
-    """Return a number of bytes in words.
+    """Return a number of bytes as text with a unit.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def in_bytes(n: float) -> str:
 
 
 def warn(message: str) -> None:
-    """Warn at the line of the user's code, however many calls of psgld lie between."""
+    """Issue a `PsgldWarning` that points to the line of the user's code that called psgld."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "psgld":
         level, frame = level + 1, frame.f_back

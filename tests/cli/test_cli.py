@@ -504,7 +504,7 @@ def test_summary(work, capsys):
 def test_doctor(capsys):
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert "self-check    ok" in out and "million entries a second" in out
+    assert "self-check    ok" in out and "million entries per second" in out
     assert main(["doctor", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["check"]["ok"] and report["cores"] >= 1 and report["instruction_set"]
@@ -516,7 +516,7 @@ def test_doctor_names_what_is_missing(capsys, monkeypatch):
     monkeypatch.setattr("psgld.tools.doctor.check", lambda: {"ok": False, "problem": "broken"})
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
-    assert "not installed (optional, for pictures)" in out and "FAILED: broken" in out
+    assert "not installed (optional, for plots)" in out and "FAILED: broken" in out
 
 
 def test_demo(tmp_path, capsys):

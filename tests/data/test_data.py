@@ -297,7 +297,7 @@ def test_hours_and_minutes_are_times_of_day(unit):
         (([None, 1, None], [1, 2, 3], [1, 2, 3]), r"2 null row label\(s\)"),
         (([1, 2], [1.0, np.nan], [1, 2]), r"1 null column label\(s\)"),
         (([1, 2], np.array(["2020-01-01", "NaT"], "M8[D]"), [1, 2]), r"1 null column label\(s\)"),
-        (([1, 2], [1, 2], [1.0]), "as many, got 2, 2 and 1"),
+        (([1, 2], [1, 2], [1.0]), "the same length, got 2, 2 and 1"),
         (
             (["u", "v"], [7, 8], [1.0, np.inf]),
             r"1 value\(s\) are NaN or infinite, the first \(inf\) at row 'v', column 8",
@@ -397,7 +397,7 @@ def test_refused(X, message):
         ({"rows": ["a", "b", "c"]}, "row indices must be integers, got <U1; from_frame"),
         ({"rows": [0, 0.5, 1]}, "row indices must be integers, got float64"),
         ({"cols": [[0, 1, 2]]}, "column indices must be a 1-D array, got 2"),
-        ({"cols": [0, 1]}, "as long, got 3, 2 and 3"),
+        ({"cols": [0, 1]}, "the same length, got 3, 2 and 3"),
         ({"absent": "nought"}, "absent must be 'unobserved' or 'zero', got 'nought'"),
     ],
 )

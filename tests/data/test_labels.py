@@ -31,7 +31,8 @@ def test_data_sets_meet_by_label_or_in_full():
     assert align_labels(films, 7, np.array([0, 4, 5]), 3, "column").tolist() == [0, -1, 4]
     assert align_labels(films, 7, None, 7, "column").tolist() == list(range(7))
     with pytest.raises(
-        DataError, match=r"5 columns without labels meet 7 that have labels \(0, 1, 2, 3, 5, …\)"
+        DataError,
+        match=r"5 columns without labels cannot be matched with 7 that have labels \(0, 1, 2, 3, 5, …\)",
     ):
         align_labels(films, 7, None, 5, "column")
     assert align_labels(None, 3, None, 5, "row").tolist() == [0, 1, 2, -1, -1]

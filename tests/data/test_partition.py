@@ -84,7 +84,7 @@ def test_seeds_are_checked_at_once(bad):
     "bad", ["a", [], ["a", "b"], None, [[0, 1], [0]], [0, np.nan], [np.inf], [str(n) for n in range(500)]]
 )
 def test_strips_are_checked_at_once(bad):
-    with pytest.raises(ModelError, match="cols must be the numbers of the strips") as error:
+    with pytest.raises(ModelError, match="cols must be strip numbers, 0 to B - 1") as error:
         Assigned([0, 1], bad)
     assert len(str(error.value)) < 150
 
@@ -102,12 +102,20 @@ def test_assigned():
 @pytest.mark.parametrize(
     ("rows", "cols", "message"),
     [
-        ([0, 1], [0, 1, 2, 0], r"one strip for each of the 5 rows is needed, got an array of shape \(2,\)"),
-        ([0, 1, 2, 0, 0], [[0, 1, 2, 0]], r"one strip for each of the 4 columns .* shape \(1, 4\)"),
-        ([0, 1, 1, 0, 0], [0, 1, 2, 0], r"strips of the rows must be 0 to 2, .* got \[0, 1\]"),
-        ([0, 1, 2, 0, 0], [0, 1, 3, 0], r"strips of the columns must be 0 to 2"),
-        ([-1, 0, 1, 2, 2], [0, 1, 2, 0], r"strips of the rows must be 0 to 2"),
-        ([0, 1, 2, 0.5, 2], [0, 1, 2, 0], r"strips of the rows must be 0 to 2"),
+        (
+            [0, 1],
+            [0, 1, 2, 0],
+            r"a strip number is needed for each of the 5 rows, got an array of shape \(2,\)",
+        ),
+        (
+            [0, 1, 2, 0, 0],
+            [[0, 1, 2, 0]],
+            r"a strip number is needed for each of the 4 columns, .* shape \(1, 4\)",
+        ),
+        ([0, 1, 1, 0, 0], [0, 1, 2, 0], r"strip numbers of the rows must be 0 to 2, .* got \[0, 1\]"),
+        ([0, 1, 2, 0, 0], [0, 1, 3, 0], r"strip numbers of the columns must be 0 to 2"),
+        ([-1, 0, 1, 2, 2], [0, 1, 2, 0], r"strip numbers of the rows must be 0 to 2"),
+        ([0, 1, 2, 0.5, 2], [0, 1, 2, 0], r"strip numbers of the rows must be 0 to 2"),
     ],
 )
 def test_assigned_errors(rows, cols, message):

@@ -45,7 +45,7 @@ def test_frames(library):
     check(Observations.from_frame(df))
     check(observations(df))
     check(Observations.from_frame(df, row="item", col="user"), ITEMS, USERS)
-    with pytest.warns(PsgldWarning, match="taken from 'user', 'item', 'time', of 4 columns"):
+    with pytest.warns(PsgldWarning, match="read from 'user', 'item', 'time', of 4 columns"):
         check(Observations.from_frame(df, value="time"), values=[1, 2, 3, 4])
     check(Observations.from_frame(df, row=1, col=0, value=3), ITEMS, USERS, [1, 2, 3, 4])
     check(observations(make(library, columns) for _ in range(1)))
@@ -59,7 +59,7 @@ def test_columns_that_are_not_named(library):
     entries, time = {"user": USERS, "item": ITEMS, "rating": VALUES}, {"timestamp": [5, 6, 7, 8]}
     check(Observations.from_frame(make(library, {"Unnamed: 0": [0, 1, 2, 3], **entries, **time})))
     for columns in ({**entries, "genre": list("abcd")}, {**time, **entries}):
-        with pytest.warns(PsgldWarning, match="taken from 'user', 'item', 'rating', of 4 columns"):
+        with pytest.warns(PsgldWarning, match="read from 'user', 'item', 'rating', of 4 columns"):
             check(Observations.from_frame(make(library, columns)))
     for names, kind in (("abcd", np.int64), ("abcdef", np.float64), ("abc", np.float32)):
         wide = make(library, {name: np.linspace(0, 4, 9).astype(kind) for name in names})
@@ -408,9 +408,9 @@ def test_matrix_market_with_comments_in_another_encoding(encoding, tmp_path):
     [
         ("coordinate real general\n3 3 1\n1 1 3\x7f", "could not convert"),  # SciPy's reader crashes
         ("coordinate real general\n3 3 2\n1 1 3\n", "1 entries, expected 2"),
-        ("coordinate real general\n3 3 1\n1 4 3\n", "a column outside of 1 to 3"),
-        ("coordinate real general\n3 3 1\n0 1 3\n", "a row outside of 1 to 3"),
-        ("coordinate real symmetric\n3 4 1\n1 1 3\n", "a symmetric matrix of 3 × 4"),
+        ("coordinate real general\n3 3 1\n1 4 3\n", "column indices must lie in 1 to 3, got 4 to 4"),
+        ("coordinate real general\n3 3 1\n0 1 3\n", "row indices must lie in 1 to 3, got 0 to 0"),
+        ("coordinate real symmetric\n3 4 1\n1 1 3\n", "a symmetric matrix must be square, got 3 × 4"),
         ("coordinate complex general\n3 3 1\n1 1 3 0\n", "'complex' in the first line"),
         ("array pattern general\n1 1\n1\n", "cannot be a pattern"),
         ("array real general\n1000000 1000000\n1\n", "expected 1000000000000"),

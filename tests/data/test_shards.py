@@ -131,7 +131,7 @@ def test_symmetric_and_pattern_matrices(tmp_path):
     )
     assert psgld.shard(tmp_path / "l.mtx", tmp_path / "l", 2).load().entries(np.arange(1)) == (0, 1, 3.0)
     (tmp_path / "t.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n")
-    with pytest.raises(psgld.DataError, match="promises 2 entries, 1 were found"):
+    with pytest.raises(psgld.DataError, match="says 2 entries, 1 were found"):
         psgld.shard(tmp_path / "t.mtx", tmp_path / "t", 2)
 
 
@@ -270,7 +270,7 @@ def test_manifest(tmp_path):
     (path / "zarr.json").write_text(text.replace("psgld-shards", "something"))
     with pytest.raises(psgld.DataError, match="there is no manifest"):
         psgld.Shards.open(path)
-    with pytest.raises(psgld.DataError, match="exists; give a new place"):
+    with pytest.raises(psgld.DataError, match="exists; give another path"):
         psgld.shard(frame(), path, 4)
     with pytest.raises(psgld.DataError, match="no shards at"):
         psgld.Shards.open(tmp_path / "nowhere")

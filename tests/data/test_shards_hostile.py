@@ -137,20 +137,20 @@ def test_keys_of_the_manifest(key, shards):
 
 
 CLAIMS = {  # what is changed, how, and what is said
-    "stored": ({"stored": 1223}, "strips of the manifest have 1224 entries, together it has 1223"),
-    "cells": ({"shape": [5, 4]}, "1224 entries of 5 × 4 cells"),
-    "rows": ({"shape": [61, 40]}, "row_strips has 60 elements, 61 are needed"),
-    "columns": ({"shape": [60, 39]}, "col_strips has 40 elements, 39 are needed"),
-    "all rows": ({"shape": [2**31 - 1, 40]}, "row_strips has 60 elements, 2147483647 are needed"),
-    "blocks": ({"blocks": 4}, "4 blocks, 3 strips"),
+    "stored": ({"stored": 1223}, "strips of the manifest have 1224 entries in total, but 'stored' is 1223"),
+    "cells": ({"shape": [5, 4]}, "1224 entries in 5 × 4 cells"),
+    "rows": ({"shape": [61, 40]}, "row_strips has 60 elements, expected 61"),
+    "columns": ({"shape": [60, 39]}, "col_strips has 40 elements, expected 39"),
+    "all rows": ({"shape": [2**31 - 1, 40]}, "row_strips has 60 elements, expected 2147483647"),
+    "blocks": ({"blocks": 4}, "4 blocks and 3 strips"),
     "min above max": ({"min": 1.0, "max": 0.0}, "values from 1.0 to 0.0"),
     "narrow": ({"min": -1.0, "max": 1.0}, "strip 0 has values from -.* the manifest says -1.0 to 1.0"),
     "wide": ({"max": 9.0}, "the values have max = .*, the manifest says 9.0"),
     "total": ({"total": 5.0}, "the values have total = .*, the manifest says 5.0"),
-    "huge total": ({"total": 1e300}, "the manifest has mean .* and variance .* of values from"),
-    "huge deviation": ({"deviation": 1e300}, "the manifest has mean .* and variance 8.* of values from"),
+    "huge total": ({"total": 1e300}, "the manifest has mean .* and variance .* for values from"),
+    "huge deviation": ({"deviation": 1e300}, "the manifest has mean .* and variance 8.* for values from"),
     "deviation": ({"deviation": 1.0}, "the values have deviation = .*, the manifest says 1.0"),
-    "dtype": ({"dtype": "float32"}, "values is no array of 2 dimension.s. of float32"),
+    "dtype": ({"dtype": "float32"}, "values is not an array of float32 with 2 dimension.s."),
 }
 
 
@@ -170,26 +170,30 @@ ARRAYS = {
     "row moved": (
         "row_strips",
         lambda a: put(0, (a[0] + 1) % 3)(a),
-        "counts of the rows are not those of the blocks",
+        "counts of the rows do not add up to those of the blocks",
     ),
     "column moved": (
         "col_strips",
         lambda a: put(0, (a[0] + 1) % 3)(a),
-        "counts of the columns are not those of the blo",
+        "counts of the columns do not add up to those of the blo",
     ),
     "row count": ("row_counts", put(0, 41), "rows have .* to 41 entries of 40"),
     "negative row count": ("row_counts", put(0, -5), "rows have -5 to .* entries of 40"),
-    "row counts": ("row_counts", lambda a: a.__iadd__(1), "counts of the rows are not those of the blocks"),
+    "row counts": (
+        "row_counts",
+        lambda a: a.__iadd__(1),
+        "counts of the rows do not add up to those of the blocks",
+    ),
     "column count": ("col_counts", put(0, 10**18), "columns have .* to 1000000000000000000 entries of 60"),
     "column counts": (
         "col_counts",
         lambda a: put([0, 1], [a[0] + 1, a[1]])(a),
-        "counts of the columns are not",
+        "counts of the columns do not add up",
     ),
     "block": ("block_entries", put(0, 10**6), "blocks have .* to 1000000 entries"),
     "huge block": ("block_entries", put(slice(0, 9), 2**62), "blocks have .* entries"),
     "negative block": ("block_entries", put(0, -10), "blocks have -10 to"),
-    "blocks": ("block_entries", lambda a: a.__isub__(1), "are not those of the blocks"),
+    "blocks": ("block_entries", lambda a: a.__isub__(1), "do not add up to those of the blocks"),
 }
 
 
@@ -206,8 +210,8 @@ STRIPS = {
     "one too near": ("indices", put(0, -1), "strip 1 has column -1 of 40"),
     "far": ("indices", put(slice(0, 200), 2**31 - 1), "strip 1 has column 2147483647 of 40"),
     "near": ("indices", put(slice(0, 200), -(10**9)), "strip 1 has column -1000000000 of 40"),
-    "backwards": ("indices", lambda a: put(slice(None), a[::-1].copy())(a), "strip 1 has column .* behind"),
-    "twice": ("indices", lambda a: put(1, a[0])(a), "strip 1 has column (.*) behind column \\1"),
+    "backwards": ("indices", lambda a: put(slice(None), a[::-1].copy())(a), "strip 1 has column .* after"),
+    "twice": ("indices", lambda a: put(1, a[0])(a), "strip 1 has column (.*) after column \\1"),
     "nan": ("values", put(0, np.nan), "strip 1 has the value nan"),
     "infinite": ("values", put(-1, -np.inf), "strip 1 has the value -inf"),
     "large": ("values", put(5, 1e9), "strip 1 has values from .* to 1000000000.0, the manifest says"),
@@ -236,15 +240,23 @@ def test_an_entry_of_another_block(shards):
                         return
 
         forged.strip("indices", move)
-    refused(shards, "the entries of strip 1 are not those of its blocks")
+    refused(shards, "the entries of strip 1 do not add up to those of its blocks")
 
 
 LABELS = {
-    "beyond the text": ("row_labels/ends", lambda a: put(-1, a[-1] + 1)(a), "row labels do not end with"),
-    "backwards": ("row_labels/ends", lambda a: put(3, a[5])(a), "row labels do not end with their text"),
-    "negative": ("row_labels/ends", put(0, -1), "row labels do not end with their text"),
+    "beyond the text": (
+        "row_labels/ends",
+        lambda a: put(-1, a[-1] + 1)(a),
+        "ends of the row labels do not match",
+    ),
+    "backwards": (
+        "row_labels/ends",
+        lambda a: put(3, a[5])(a),
+        "ends of the row labels do not match their text",
+    ),
+    "negative": ("row_labels/ends", put(0, -1), "ends of the row labels do not match their text"),
     "the same": ("row_labels/text", put(5, ord("1")), "the row label 'user 1' occurs more than once"),
-    "no UTF-8": ("row_labels/text", put(3, 0xFF), "the row labels are no UTF-8"),
+    "no UTF-8": ("row_labels/text", put(3, 0xFF), "the row labels are not UTF-8"),
     "integers": ("col_labels/integers", put(3, 0), "the col label 0 occurs more than once"),
 }
 
@@ -265,7 +277,7 @@ def test_too_few_labels(side, named):
     size = node["shape"][0]
     node["shape"] = node["chunk_grid"]["configuration"]["chunk_shape"] = [size - 1]
     metadata.write_text(json.dumps(node))
-    refused(named, f"there are {size - 1} {side} labels, {size} are needed")
+    refused(named, f"there are {size - 1} {side} labels, expected {size}")
 
 
 @pytest.mark.parametrize("name", ["row_counts", "block_entries", "indices", "values"])
@@ -285,10 +297,10 @@ def test_other_chunks_and_types(shards):
     metadata = shards / "row_counts" / "zarr.json"
     node = json.loads(metadata.read_text())
     metadata.write_text(json.dumps(node | {"data_type": "float64", "fill_value": 0.0}))
-    refused(shards, "row_counts is no array of 1 dimension.s. of int64")
+    refused(shards, "row_counts is not an array of int64 with 1 dimension.s.")
     node["chunk_grid"]["configuration"]["chunk_shape"] = [1]
     metadata.write_text(json.dumps(node))
-    refused(shards, r"row_counts has chunks of \(1,\), not \(60,\)")
+    refused(shards, r"row_counts has chunks of \(1,\), expected \(60,\)")
 
 
 # -- cached blocks -------------------------------------------------------------------------------------------

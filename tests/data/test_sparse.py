@@ -86,7 +86,9 @@ def test_hostile_indices_in_a_file(form, name, how, tmp_path):
 def test_hostile_indices_in_memory(form):
     X = sp.csr_array(np.eye(3)).asformat(form)
     X.indptr[1] = 50_000_000
-    with pytest.raises(DataError, match="indptr of a sparse matrix must be 4 numbers that rise from 0 to 3"):
+    with pytest.raises(
+        DataError, match="indptr of a sparse matrix must be 4 numbers that increase from 0 to 3"
+    ):
         Observations.from_sparse(X)
 
 

@@ -84,7 +84,7 @@ def test_the_sampler_checks_at_once(bad):
 
 def test_functions_are_checked_where_they_are_tabulated():
     np.testing.assert_array_equal(tabulate(lambda t: 0.1, 1, 5), np.full(5, 0.1))
-    with pytest.raises(ModelError, match=r"one value for each t: 5 expected, got shape \(4,\)"):
+    with pytest.raises(ModelError, match=r"one value per t: 5 expected, got shape \(4,\)"):
         tabulate(lambda t: t[1:], 1, 5)
     with pytest.raises(ModelError, match=r"step size at t = 12 is -0\.5; it must be finite and > 0"):
         tabulate(lambda t: 11.5 - t, 10, 5)

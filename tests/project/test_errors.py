@@ -115,7 +115,7 @@ def test_metric_and_model_must_agree():
 def test_a_step_size_function_that_goes_wrong():
     with pytest.raises(psgld.ModelError, match="t = 5 is nan"):
         short(V, sampler=psgld.PSGLD(step_size=lambda t: np.where(t == 5, np.nan, 0.1)))
-    with pytest.raises(psgld.ModelError, match="one value for each t"):
+    with pytest.raises(psgld.ModelError, match="one value per t"):
         short(V, sampler=psgld.PSGLD(step_size=lambda t: np.array([0.1, 0.2, 0.3])))
 
 
@@ -228,7 +228,7 @@ def posterior():
         (lambda p: p.save(3), r"the path must be a str or a pathlib\.Path, got 3"),
         (lambda p: psgld.load(None), r"the path must be a str or a pathlib\.Path, got None"),
         (lambda p: short(V, store=3), r"store must be a str or a pathlib\.Path, got 3"),
-        (lambda p: short(V, sampler=psgld.PSGLD(step_size=lambda t: "a")), "must give numbers, got 'a'"),
+        (lambda p: short(V, sampler=psgld.PSGLD(step_size=lambda t: "a")), "must return numbers, got 'a'"),
         (lambda p: psgld.Observations.from_coo([0], [0], [1.0], 3), r"shape must be two integers .* got 3"),
         (
             lambda p: psgld.Observations.from_coo([0], [0], [1.0], (3,)),

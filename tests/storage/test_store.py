@@ -420,7 +420,7 @@ def test_only_arrays_as_we_write_them_are_opened(tmp_path, stored, array, change
     node = json.loads((copy / array / "zarr.json").read_text())
     change(node)
     (copy / array / "zarr.json").write_text(json.dumps(node))
-    with pytest.raises(psgld.DataError, match=f"{array} is no array that psgld writes: "):
+    with pytest.raises(psgld.DataError, match=f"{array} is not an array that psgld wrote: "):
         psgld.load(copy)
 
 

@@ -39,7 +39,7 @@ def test_a_header_that_promises_something_else(header, tmp_path):
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
         file.writestr("a.npy", content)
     for read, name in ((read_npy, "x.npy"), (read_npz, "x.npz")):
-        with pytest.raises(ValueError, match=r"promises|Python objects"):
+        with pytest.raises(ValueError, match=r"the header of .* says|contains Python objects"):
             read(tmp_path / name)
         with pytest.raises(DataError, match=rf"^{name}: cannot be read: "):
             psgld.observations(tmp_path / name)
@@ -78,5 +78,7 @@ def test_a_line_without_an_end(tmp_path, monkeypatch):
     import gzip
 
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1,2,3\n" + b"0" * 40_000_000))
-    with pytest.raises(DataError, match=r"x\.csv\.gz: a line of more than 16,777,216 characters"):
+    with pytest.raises(
+        DataError, match=r"x\.csv\.gz: a line has more than 16,777,216 characters; give a table"
+    ):
         psgld.observations(tmp_path / "x.csv.gz")

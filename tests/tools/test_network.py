@@ -64,7 +64,10 @@ def test_doctor_on_ranks(ranks, tmp_path, capsys):
 @needs_mpi
 def test_one_rank_has_nobody_to_send_to(capsys):
     assert main(["doctor", "--mpi"]) == 2
-    assert "there is 1; start several: mpiexec -n 2 psgld doctor --mpi" in capsys.readouterr().err
+    assert (
+        "between 2 ranks or more, got 1; start several: mpiexec -n 2 psgld doctor --mpi"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

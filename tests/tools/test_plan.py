@@ -124,14 +124,14 @@ def test_best_is_the_least_of_all():
     assert best.cycle == min(every)
     tight = plan.best(MOVIELENS, Machine(memory=2e6, latency=1e-3), 120)
     assert tight.memory <= 2e6
-    with pytest.raises(psgld.ModelError, match=r"needs at least .* it has 0.001 GB"):
+    with pytest.raises(psgld.ModelError, match=r"each of 4 ranks needs at least .* and has 0.001 GB"):
         plan.best(MOVIELENS, Machine(memory=1e6), 4)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: forecast(MOVIELENS, Machine(), 10, 3), "multiple of the 3 ranks, got 10"),
+        (lambda: forecast(MOVIELENS, Machine(), 10, 3), "multiple of the number of ranks, 3, got 10"),
         (lambda: forecast(MOVIELENS, Machine(), 20_000), "at most 10681"),
         (lambda: Size(0, 1, 1, 1), "rows must be at least 1"),
         (lambda: Machine(bandwidth=0), "bandwidth must be positive"),
@@ -153,7 +153,7 @@ def test_command_line(capsys):
     text = capsys.readouterr().out
     assert "1,000,000,000 × 10,000,000" in text and "per rank and iteration" in text
     assert main([*argv.split(), "--blocks", "1500"]) == 2
-    assert "multiple of the 1000 ranks" in capsys.readouterr().err
+    assert "multiple of the number of ranks, 1000, got 1500" in capsys.readouterr().err
 
 
 def test_shard_command(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""What was observed: from arrays, tables and files to entries with labels, cut into strips; in memory or on disk."""
+"""The observed matrix V: built from arrays, tables and files, in memory or on disk, with labels and a partition."""
 
 from .observations import Observations
 from .shards import Shards, shard

@@ -33,10 +33,10 @@ ABSENT = ("unobserved", "zero")
 
 
 class Constructors:
-    """The ways to make `Observations`."""
+    """Class methods that construct `Observations`, one per form of input."""
 
     open_folder: ClassVar[Callable[[Any], Any]]
-    """What opens shards: `shards` says so, which is built on this module."""
+    """The function that opens shards. The package `shards` sets it, because it imports this module."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise NotImplementedError
@@ -95,7 +95,7 @@ class Constructors:
         values = np.ascontiguousarray(real(values))
         if not len(rows) == len(cols) == len(values):
             raise DataError(
-                f"rows, cols and values must be as long, got {len(rows)}, {len(cols)} and {len(values)}"
+                f"rows, cols and values must have the same length, got {len(rows)}, {len(cols)} and {len(values)}"
             )
         if shape is None:
             shape = _extent(rows, row_labels, "row"), _extent(cols, col_labels, "column")
@@ -168,7 +168,7 @@ Made = TypeVar("Made", bound=Constructors)
 
 
 def from_any(cls: type[Made], V: Any, absent: str | None, duplicates: str) -> Made:
-    """Dispatch on the type of V; a file has been read."""
+    """Return the observations in V, dispatching on its type. V is not a path: the caller reads files."""
     _check_absent(absent)
     check_duplicates(duplicates)
     found: Any = V if isinstance(V, Source) else _construct(cls, V, absent, duplicates)
@@ -202,7 +202,7 @@ def _construct(cls: type[Made], V: Any, absent: str | None, duplicates: str) -> 
 
 
 def _restore(cls: type[Made], saved: Mapping[str, Any]) -> Made:
-    """Undo `Observations.save`, with all the checks: nobody knows who wrote the file."""
+    """Return what `Observations.save` wrote. The file is untrusted, so all checks are run again."""
     try:
         return _restored(cls, saved)
     except DataError:

@@ -1,6 +1,6 @@
-"""Loose entries to exact arrays: labels become 0, 1, 2, …, entries become compressed rows.
+"""Encodes labels as 0, 1, 2, … and converts entries to compressed sparse rows (CSR).
 
-Labels are integers or strings. They are kept sorted, so that they do not depend on the order of the entries.
+Labels are integers or strings. They are sorted, so the codes do not depend on the order of the entries.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LabelArray = NDArray[Any]
 DUPLICATES = ("error", "sum", "mean", "last")
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
-"""Text that is the usual form of an integer; "+5", "-0" and "007" are labels of their own."""
+"""Text in the canonical form of an integer. "+5", "-0" and "007" are not, and stay strings."""
 _ZEROS = re.compile(r"(\.[0-9]*?)0+$")
 _SHOWN = 5
 
 
 class Csr(NamedTuple):
-    """Compressed rows: sorted columns in each row, no pair twice, stored zeros kept."""
+    """Compressed sparse rows: columns sorted within each row, no duplicates, stored zeros kept."""
 
     indptr: IntArray
     indices: NDArray[np.int32]
@@ -48,9 +48,9 @@ class Coded(NamedTuple):
 
 
 def encode(column: Any, what: str = "label") -> Coded:
-    """Number the distinct labels of a column in sorted order.
+    """Encode a column of labels: codes are positions among the sorted distinct labels.
 
-    Integers (and floats without a fraction) become int64, everything else becomes str; times as ISO 8601 has them.
+    Integers (and floats without a fraction) become int64, everything else becomes str; times are in ISO 8601.
     """
     column = unmasked(column, f"{what}s")
     if column.ndim != 1:
@@ -76,7 +76,7 @@ def encode(column: Any, what: str = "label") -> Coded:
 
 
 def merge(parts: Sequence[Coded]) -> Coded:
-    """Concatenate coded columns; one part with strings makes all the labels strings."""
+    """Concatenate encoded columns. If one part has strings, all labels become strings."""
     if all(part.labels.dtype.kind == "i" for part in parts):
         everything = np.concatenate([part.labels for part in parts])
     else:
@@ -88,9 +88,9 @@ def merge(parts: Sequence[Coded]) -> Coded:
 
 
 def tidy_text(parts: Sequence[Coded]) -> list[Coded]:
-    """Read the labels of a text file: blanks around them go, and they are integers if all of them look so.
+    """Strip white space from the labels of a text file, and convert them to integers if all are.
 
-    "007" does not: as an integer it would come back as 7.
+    "007" is not an integer here: converted, it would become 7.
     """
     stripped = [np.array([label.strip() for label in part.labels.tolist()], dtype=str) for part in parts]
     if all(_INTEGER.fullmatch(label) for labels in stripped for label in labels.tolist()):
@@ -101,7 +101,7 @@ def tidy_text(parts: Sequence[Coded]) -> list[Coded]:
 
 
 def check_labels(labels: Any, axis: str) -> LabelArray | None:
-    """Turn labels given by the user, one per row or column, into an array; each must be there once."""
+    """Return the user's labels, one per row or column, as an array; raise DataError if some are not distinct."""
     if labels is None:
         return None
     codes, names = encode(labels, f"{axis} label")
@@ -112,7 +112,7 @@ def check_labels(labels: Any, axis: str) -> LabelArray | None:
 
 
 def find_labels(labels: LabelArray | None, wanted: Any, size: int, axis: str) -> IntArray:
-    """Return the indices of labels that a user asks for, or raise a DataError that names the unknown ones."""
+    """Return the indices of the wanted labels; raise a DataError that names the unknown ones."""
     wanted = np.atleast_1d(unmasked(wanted, f"{axis} labels"))
     if wanted.ndim != 1:
         raise DataError(f"{axis} labels must be 1-D, got {wanted.ndim} dimensions")
@@ -127,8 +127,8 @@ def find_labels(labels: LabelArray | None, wanted: Any, size: int, axis: str) ->
 def match_labels(labels: LabelArray | None, size: int, wanted: LabelArray) -> IntArray:
     """Return the index of each wanted label among those of `size` rows or columns, -1 where there is none.
 
-    Labels are compared as labels, never by position: integers with integers, anything else as text, so that "12" finds
-    12 (a command line has only text). Where there are no labels, the indices 0, 1, 2, … are the labels.
+    Labels are compared by value, never by position. Integers are compared as integers, anything else as text, so that
+    "12" finds 12 (a command line has only text). Without labels, the indices 0, 1, 2, … are the labels.
     """
     if labels is None or labels.dtype.kind == "i":
         keys, possible = _integers(wanted)
@@ -146,16 +146,16 @@ def match_labels(labels: LabelArray | None, size: int, wanted: LabelArray) -> In
 def align_labels(
     labels: LabelArray | None, size: int, given: LabelArray | None, given_size: int, axis: str
 ) -> IntArray:
-    """Return where the rows (or columns) of a second data set are in a first one, -1 where they are not.
+    """Return the index in a first data set of each row (or column) of a second one, -1 where there is none.
 
-    This is where two data sets meet. Given labels are matched as labels. Without them the order is all there is to go
-    by: of data that have no labels either, the indices are the labels; of data with labels, as many are needed.
+    Labels of the second data set (`given`) are matched by value. Without them, rows are matched by position: if the
+    first data set has labels, both must have the same number of rows.
     """
     if given is not None:
         return match_labels(labels, size, given)
     if labels is not None and given_size != size:
         raise DataError(
-            f"{given_size} {axis}s without labels meet {size} that have labels ({_some(labels)}); "
+            f"{given_size} {axis}s without labels cannot be matched with {size} that have labels ({_some(labels)}); "
             f"give the labels of the {axis}s, or all {size} in that order"
         )
     index = np.arange(given_size)
@@ -165,7 +165,7 @@ def align_labels(
 def require_known(
     at: IntArray, labels: LabelArray | None, size: int, given: LabelArray | None, axis: str
 ) -> IntArray:
-    """Return what `align_labels` found; raise a DataError that names those labels that were not found."""
+    """Return `at`, the result of `align_labels`; raise a DataError that names labels that were not found."""
     missing = np.flatnonzero(at < 0)
     _refuse_unknown(named(given, missing), labels, size, axis)
     return at
@@ -178,7 +178,7 @@ def _refuse_unknown(unknown: LabelArray, labels: LabelArray | None, size: int, a
 
 
 def _integers(names: LabelArray) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Read labels as integers, and say which of them are: text only in the usual form, within 64 bits."""
+    """Return labels as int64 and a mask of those that are integers: text only in canonical form, within 64 bits."""
     if names.dtype.kind == "i":
         return names.astype(np.int64, copy=False), np.ones(len(names), bool)
     numbers = [int(name) if _INTEGER.fullmatch(name) else None for name in names.tolist()]
@@ -195,7 +195,7 @@ def _encode_integers(column: IntArray) -> Coded:
     if span > max(4 * column.size, 2**20):
         labels, codes = np.unique(column, return_inverse=True)
         return Coded(codes.astype(np.int32), labels)
-    # A table over the range is ten times faster than sorting.
+    # A lookup table over the range is ten times faster than sorting.
     seen = np.zeros(span, bool)
     seen[column - low] = True
     number = np.cumsum(seen, dtype=np.int32) - np.int32(1)
@@ -216,16 +216,16 @@ def _encode_objects(column: list[Any], what: str) -> Coded:
 
 
 def _name(x: Any) -> str:
-    """Return a label as a string, the same for a time whichever library and unit it comes from.
+    """Return a label as a string. A time gives the same string whatever its library and unit.
 
-    A time that has a zone is told by that of Greenwich, as NumPy, Arrow and Parquet keep it.
+    A time with a time zone is converted to UTC, as in NumPy, Arrow and Parquet.
     """
     if isinstance(x, bytes):
         return x.decode(errors="backslashreplace")
     if isinstance(x, float | np.floating) and x == np.trunc(x):
-        return str(int(x))  # as where all of a column are whole: 1.0 is the label 1
+        return str(int(x))  # as in a column of floats without fractions: 1.0 is the label 1
     if isinstance(x, np.datetime64):
-        minutes = np.datetime_data(x)[0] in ("h", "m")  # NumPy would leave the seconds out
+        minutes = np.datetime_data(x)[0] in ("h", "m")  # NumPy would omit the seconds
         return _short_time(str(x.astype("M8[s]") if minutes else x))
     if isinstance(x, datetime) and x.tzinfo is not None:
         x = x.astimezone(UTC).replace(tzinfo=None)
@@ -233,9 +233,9 @@ def _name(x: Any) -> str:
 
 
 def _short_time(text: str) -> str:
-    """Return a time of ISO 8601 without zeros at its end: "2020-01-31T00:00:00.000" is "2020-01-31".
+    """Return an ISO 8601 time without trailing zeros: "2020-01-31T00:00:00.000" becomes "2020-01-31".
 
-    Another unit, of which there is one per library and version, would give another label otherwise.
+    Libraries and versions differ in their default unit; without this the same time would give different labels.
     """
     return _ZEROS.sub(r"\1", text).removesuffix(".").removesuffix("T00:00:00")
 
@@ -243,7 +243,7 @@ def _short_time(text: str) -> str:
 def _is_null(x: Any) -> bool:
     try:
         return x is None or bool(x != x)
-    except TypeError:  # pandas.NA: nobody knows whether it is itself
+    except TypeError:  # pandas.NA: its comparisons have no truth value
         return True
 
 
@@ -253,13 +253,13 @@ def _refuse_nulls(count: int, what: str) -> None:
 
 
 def _some(labels: LabelArray) -> str:
-    """Show the first few labels."""
+    """Return the first few labels as text."""
     shown = ", ".join(repr(label) for label in labels[:_SHOWN].tolist())
     return shown + (", …" if len(labels) > _SHOWN else "")
 
 
 def missing_as_nan(X: Any) -> Any:
-    """Return a masked array, or a list of them as rows, with NaN where it is masked; anything else as it is."""
+    """Return X with masked entries as NaN, if it is a masked array or a list of masked rows; else X itself."""
     if isinstance(X, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in X):
         X = np.ma.array(X)
     if not isinstance(X, np.ma.MaskedArray):
@@ -269,7 +269,7 @@ def missing_as_nan(X: Any) -> Any:
 
 
 def real(values: Any, ndim: int = 1) -> FloatArray:
-    """Return an array of float32 (if it was that) or float64, and refuse what is not real numbers."""
+    """Return an array of float64, or of float32 if it was that; raise DataError if it is not of real numbers."""
     try:
         array = unmasked(values, "values")
     except DataError:
@@ -293,7 +293,7 @@ def canonical(
     duplicates: str,
     names: Sequence[LabelArray | None],
 ) -> Csr:
-    """Make compressed rows of entries given by index; `names` are the labels to use in messages."""
+    """Return entries given by index as compressed rows; error messages use the labels in `names`."""
     check_duplicates(duplicates)
     check_shape(shape, len(values))
     for axis, index, size in zip(("row", "column"), (rows, cols), shape, strict=True):
@@ -315,8 +315,8 @@ def canonical(
         indptr, indices, merged, n_twice, i, j = _core.canonical_csr(rows, cols, values, *shape, policy)
     except MemoryError:
         raise DataError(
-            f"not enough memory for {len(values):,} entries of a {shape[0]:,} × {shape[1]:,} matrix; is that so? "
-            "rows and columns without entries take room, too, and labels (from_chunks) leave them out"
+            f"not enough memory for {len(values):,} entries of a {shape[0]:,} × {shape[1]:,} matrix; check its shape: "
+            "rows and columns without entries use memory, too; with labels (from_chunks) they are left out"
         ) from None
     if n_twice and duplicates == "error":
         raise DataError(
@@ -327,13 +327,13 @@ def canonical(
 
 
 def check_duplicates(duplicates: object) -> None:
-    """Refuse a way to merge several entries of a pair that does not exist."""
+    """Raise DataError unless `duplicates` is one of `DUPLICATES`."""
     if duplicates not in DUPLICATES:
         raise DataError(f"duplicates must be 'error', 'sum', 'mean' or 'last', got {duplicates!r}")
 
 
 def indices(index: Any, axis: str) -> NDArray[Any]:
-    """Return a contiguous 1-D array of int32 or int64; floats without a fraction will do."""
+    """Return a contiguous 1-D array of int32 or int64; floats without a fraction are converted."""
     array = unmasked(index, f"{axis} indices")
     if array.ndim != 1:
         raise DataError(f"{axis} indices must be a 1-D array, got {array.ndim} dimension(s)")
@@ -347,7 +347,7 @@ def indices(index: Any, axis: str) -> NDArray[Any]:
 
 
 def as_shape(shape: Any) -> tuple[int, int]:
-    """Return (I, J) as it was given, if it is a pair of integers."""
+    """Return (I, J) as two ints; raise DataError unless it is a pair of integers."""
     try:
         rows, cols = shape
     except (TypeError, ValueError):
@@ -358,7 +358,7 @@ def as_shape(shape: Any) -> tuple[int, int]:
 
 
 def check_shape(shape: Sequence[int], stored: int) -> None:
-    """Refuse matrices without rows, columns or entries, and those too large for 32-bit indices."""
+    """Raise DataError if there are no rows, columns or entries, or too many for 32-bit indices."""
     if min(shape) < 1 or stored < 1:
         raise DataError(f"empty: {shape[0]} rows, {shape[1]} columns, {max(stored, 0)} observed entries")
     if max(shape) > 2**31 - 1:
@@ -366,7 +366,7 @@ def check_shape(shape: Sequence[int], stored: int) -> None:
 
 
 def _pair(names: Sequence[LabelArray | None], row: int, col: int) -> str:
-    """Call an entry by its labels."""
+    """Return the labels of an entry as text."""
     i, j = (
         int(at) if given is None else given.tolist()[at] for at, given in zip((row, col), names, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Matrix Market files, read without trust: a damaged one is a ValueError. (SciPy's own reader may crash on one.)"""
+"""Reads untrusted Matrix Market files: a damaged one raises ValueError. (SciPy's own reader may crash on one.)"""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _LINES = 1 << 20
 _FORMATS = ("coordinate", "array")
 _FIELDS = ("real", "double", "integer", "pattern")
 _MIRROR = {"general": 0.0, "symmetric": 1.0, "hermitian": 1.0, "skew-symmetric": -1.0}
-"""Symmetries, and what an entry is multiplied with on the other side of the diagonal (0: it is not there)."""
+"""Symmetries, and the factor of an entry mirrored at the diagonal (0: it is not mirrored)."""
 
 
 def open_market(path: Path) -> Any:
-    """Open a file as text, unpacking it if it is gzipped; comments may be in any encoding, the rest is numbers."""
+    """Open a plain or gzipped file as text. Comments may be in any encoding; the rest is ASCII."""
     return open_text(path, errors="replace")
 
 
@@ -35,10 +35,10 @@ def read_market(path: Path) -> Any:
         sizes = [int(word) for word in next(lines, "").split()]
         if len(sizes) != (3 if form == "coordinate" else 2) or min(sizes) < 0:
             raise ValueError(
-                f"the sizes are {sizes}, expected rows, columns and, of a sparse matrix, entries"
+                f"the sizes are {sizes}, expected rows, columns and, for a sparse matrix, entries"
             )
         if mirror and sizes[0] != sizes[1]:
-            raise ValueError(f"a symmetric matrix of {sizes[0]} × {sizes[1]}")
+            raise ValueError(f"a symmetric matrix must be square, got {sizes[0]} × {sizes[1]}")
         if form == "array":
             return _array(lines, sizes[0], sizes[1], mirror)
         return _coordinates(lines, sizes[0], sizes[1], sizes[2], field == "pattern", mirror)
@@ -67,7 +67,7 @@ def _coordinates(
     v = np.ones(entries) if pattern else table["v"]
     for name, at, size in (("row", i, rows), ("column", j, cols)):
         if entries and not 0 <= at.min() <= at.max() < size:
-            raise ValueError(f"a {name} outside of 1 to {size}")
+            raise ValueError(f"{name} indices must lie in 1 to {size}, got {at.min() + 1} to {at.max() + 1}")
     if mirror:
         off = i != j
         i, j, v = (np.concatenate(two) for two in ((i, j[off]), (j, i[off]), (v, mirror * v[off])))
@@ -75,7 +75,7 @@ def _coordinates(
 
 
 def _array(lines: Iterable[str], rows: int, cols: int, mirror: float) -> NDArray[np.float64]:
-    """Return a dense matrix, which is written column by column; of a symmetric one, what is below the diagonal."""
+    """Return a dense matrix. The file is in column-major order, for a symmetric one only its lower triangle."""
     skew = mirror < 0
     expected = rows * (rows - 1 if skew else rows + 1) // 2 if mirror else rows * cols
     values = _table(lines, [("v", "f8")], expected)["v"]
@@ -89,7 +89,7 @@ def _array(lines: Iterable[str], rows: int, cols: int, mirror: float) -> NDArray
 
 
 def _table(lines: Iterable[str], columns: list[tuple[str, str]], expected: int) -> NDArray[Any]:
-    """Return the lines as a table; there must be as many as expected."""
+    """Return the lines as a structured array; raise ValueError unless there are `expected` lines."""
     lines, parts, found = iter(lines), [], 0
     while block := list(islice(lines, _LINES)):
         parts.append(np.loadtxt(block, np.dtype(columns), comments=None, ndmin=1))

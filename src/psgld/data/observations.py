@@ -22,7 +22,7 @@ from .labels import Csr, FloatArray, IntArray, LabelArray
 from .source import Entries, LabelledEntries, Source
 
 MOST_CELLS = 250_000_000
-"""Of a matrix whose zeros are written out."""
+"""The largest number of cells of a matrix that is filled with its zeros."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,12 +58,12 @@ class Observations(Constructors, Source):
     row_labels: LabelArray | None = None
     col_labels: LabelArray | None = None
     totals: tuple[float, float] | None = None
-    """Σv and Σ(v - mean)² of the stored values, where they are known: those of shards that were loaded."""
+    """Σv and Σ(v - mean)² of the stored values, where they are known: for shards that were loaded."""
     before_filling: Observations | None = None
-    """The sparse data, where these are the same with their zeros written out."""
+    """The sparse data that these were made from, if `filled` made them."""
 
     def load(self) -> Observations:
-        """Return the data: they are in memory."""
+        """Return self: the data are in memory."""
         return self
 
     @property
@@ -92,7 +92,7 @@ class Observations(Constructors, Source):
         return self.dense.ravel() if self.dense.size == self.stored else self.dense[self._seen()]
 
     def value_parts(self) -> Iterator[FloatArray]:
-        """Give out the stored values piece by piece: all at once here, strip by strip where they are on disk."""
+        """Yield the stored values: all at once in memory, strip by strip from disk."""
         yield self.values
 
     def _seen(self) -> NDArray[np.bool_]:
@@ -153,13 +153,13 @@ class Observations(Constructors, Source):
         return rows, cols, np.where(cells[at] == chosen, self.values[at], self.values.dtype.type(0))
 
     def filled(self) -> Observations:
-        """Return the same with absent zeros written out."""
+        """Return the data as a dense matrix if absent entries are zeros, else the data themselves."""
         if self.absent != "zero" or self.csr is None:
             return self
         if self.shape[0] * self.shape[1] > MOST_CELLS:
             raise DataError(
-                f"the zeros of {self.shape[0]:,} × {self.shape[1]:,} cells cannot be written out, at most "
-                f"{MOST_CELLS:,} can; give some of the cells, zeros among them, as (rows, cols, values)"
+                f"{self.shape[0]:,} × {self.shape[1]:,} cells are too many to store their zeros, at most "
+                f"{MOST_CELLS:,} can be; give some of the cells, zeros among them, as (rows, cols, values)"
             )
         dense = np.zeros(self.shape, self.values.dtype)
         dense[np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)), self.indices] = self.values

@@ -1,7 +1,7 @@
-"""Rows and columns cut into B strips.
+"""Partitions of the rows and columns of V into B strips each.
 
-A *block* is a row strip times a column strip; a *part* is B blocks that share no strip, so that all of them
-can be updated at once. Part p joins row strip b to column strip (b + p) mod B.
+A *block* is a row strip times a column strip. A *part* is B blocks that share no strip, so they can be updated in
+parallel. Part p consists of the blocks (row strip b, column strip (b + p) mod B).
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ IntArray = NDArray[np.int64]
 @final
 @dataclass(frozen=True, eq=False)
 class Strips:
-    """One side of the grid: `order` lists the indices strip after strip, `bounds` (B + 1) where strips begin."""
+    """The strips of the rows or of the columns.
+
+    `order` lists the indices strip by strip; strip b is `order[bounds[b]:bounds[b + 1]]`.
+    """
 
     order: IntArray
     bounds: IntArray
@@ -40,7 +43,7 @@ class Strips:
 
 
 class Partition(Recorded, ABC):
-    """How the two sides are cut."""
+    """Base class of the ways to partition rows and columns into strips."""
 
     @abstractmethod
     def cut(self, observations: Source, blocks: int) -> tuple[Strips, Strips]:
@@ -50,9 +53,9 @@ class Partition(Recorded, ABC):
 @final
 @dataclass(frozen=True)
 class Shuffled(Partition):
-    """Shuffle, then cut into strips of about equally many entries (the default).
+    """Shuffles rows and columns, then cuts strips with about the same number of entries each (the default).
 
-    The shuffle spreads what is neighbouring in the data, such as users of one country, over all parts.
+    The shuffle distributes neighbouring rows, such as users of one country, over all parts.
     """
 
     seed: int = 0
@@ -77,7 +80,7 @@ class Shuffled(Partition):
 @final
 @dataclass(frozen=True)
 class InOrder(Partition):
-    """Cut the rows and columns as they come into strips of about equally many entries."""
+    """Cuts rows and columns in their given order into strips with about the same number of entries each."""
 
     def cut(self, observations: Source, blocks: int) -> tuple[Strips, Strips]:
         """Return the strips of the rows and of the columns."""
@@ -92,7 +95,7 @@ class InOrder(Partition):
 @final
 @dataclass(frozen=True, eq=False)
 class Assigned(Partition):
-    """Strips given by the user: for each row and for each column, the number of its strip, 0 to B - 1."""
+    """Strips given by the user: the strip number, 0 to B - 1, of each row and of each column."""
 
     rows: ArrayLike
     cols: ArrayLike
@@ -101,22 +104,20 @@ class Assigned(Partition):
         for name, given in (("rows", self.rows), ("cols", self.cols)):
             try:
                 strip = np.asarray(given)
-            except ValueError:  # lists of several lengths
+            except ValueError:  # lists of different lengths
                 strip = np.empty(0)
             if not strip.size or strip.dtype.kind not in "iuf" or not np.isfinite(strip).all():
-                raise ModelError(
-                    f"{name} must be the numbers of the strips, 0 to B - 1, got {reprlib.repr(given)}"
-                )
+                raise ModelError(f"{name} must be strip numbers, 0 to B - 1, got {reprlib.repr(given)}")
 
     def __repr__(self) -> str:
-        # Two runs are the same if this is: NumPy would leave out the middle of a long array.
+        # Runs are compared by this text, so it depends on all elements: NumPy would omit the middle of a long array.
         digest = zlib.crc32(
             np.asarray(self.cols, np.int64).tobytes(), zlib.crc32(np.asarray(self.rows, np.int64).tobytes())
         )
         return f"Assigned({self.blocks} strips, {digest:08x})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what tells these strips from others; too many numbers to be made again from their record."""
+        """Return a record with a digest of the strips; the strips themselves cannot be restored from it."""
         return {"name": None, "text": repr(self)}
 
     @property
@@ -137,17 +138,17 @@ PARTITIONS: dict[str, type[Partition]] = {"shuffled": Shuffled, "in-order": InOr
 
 
 def partition_from_dict(record: Mapping[str, Any]) -> Partition:
-    """Return the partition that `to_dict` described; raise SamplingError of one that was assigned."""
+    """Return the partition that `to_dict` described; raise SamplingError if it was `Assigned`."""
     found: Partition = from_record(record, PARTITIONS.values())
     return found
 
 
 def choose_blocks(observations: Source, most: int = 64) -> int:
-    """Return a B at which an iteration spends about as much on the gradient as on the noise.
+    """Return a B at which an iteration takes about as long for the gradient as for the noise.
 
-    The gradient of a part costs about N / B entries, the noise and step of a row as much as `cost.BALANCED` of them.
-    It is at most `most`, unless strips of the shorter side would be too long for a cache.
-    B depends on the data alone: the same data give the same chain on every machine.
+    The gradient of a part visits N / B entries. The noise and step of a row cost as much as `cost.BALANCED` entries.
+    B is at most `most`, unless strips of the shorter side would be too long for a cache.
+    B depends on the data only, so the same data give the same chain on every machine.
     """
     rows, cols = observations.shape
     most = min(64, max(most, min(rows, cols) // cost.CACHED_ROWS))
@@ -156,19 +157,19 @@ def choose_blocks(observations: Source, most: int = 64) -> int:
 
 
 def check_blocks(blocks: int, shape: tuple[int, int]) -> None:
-    """Refuse more strips than the shorter side has rows or columns."""
+    """Raise ModelError if there are more strips than rows or columns."""
     n, name = min(zip(shape, ("rows", "columns"), strict=True), key=lambda side: side[0])
     if blocks > n:
         raise ModelError(f"{blocks} blocks cannot be cut from {n} {name}; choose blocks <= {n}")
 
 
 def balanced(order: IntArray, counts: IntArray, blocks: int) -> Strips:
-    """Cut so that strips hold about equally many entries, and each at least one row."""
+    """Return strips with about the same number of entries each, and at least one row each."""
     n = len(order)
-    # A row without entries still costs its noise, so it counts for a little.
+    # The noise of a row takes time even if it has no entries, so each row counts as one entry more.
     weight = np.cumsum(counts[order] + 1.0)
     bounds = np.searchsorted(weight, weight[-1] * np.arange(1, blocks) / blocks, side="left") + 1
-    # Rows that hold more than a strip's share would leave their neighbours empty: one row each at least.
+    # A row with more entries than an average strip could leave the next strip empty; each gets at least one row.
     steps = np.arange(1, blocks)
     bounds = np.maximum.accumulate(bounds - steps) + steps
     bounds = np.minimum(bounds, n - blocks + steps)
@@ -178,12 +179,13 @@ def balanced(order: IntArray, counts: IntArray, blocks: int) -> Strips:
 def _assigned(strip: NDArray[np.generic], n: int, blocks: int, name: str) -> Strips:
     if strip.shape != (n,):
         raise ModelError(
-            f"one strip for each of the {n} {name} is needed, got an array of shape {strip.shape}"
+            f"a strip number is needed for each of the {n} {name}, got an array of shape {strip.shape}"
         )
     present = np.unique(strip)
     if not np.array_equal(present, np.arange(blocks)):
         raise ModelError(
-            f"strips of the {name} must be 0 to {blocks - 1}, each used at least once; got {present[:5].tolist()}…"
+            f"strip numbers of the {name} must be 0 to {blocks - 1}, each used at least once; "
+            f"got {present[:5].tolist()}…"
         )
     order = np.argsort(strip, kind="stable").astype(np.int64)
     return Strips(order, np.searchsorted(strip[order], np.arange(blocks + 1)).astype(np.int64))

@@ -1,4 +1,4 @@
-"""Files of entries: delimited text, Parquet, Matrix Market, NumPy and SciPy files."""
+"""Reads entries from delimited text, Parquet, Matrix Market, NumPy and SciPy files."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ TEXT = (".csv", ".tsv", ".txt", ".dat", ".data")
 ALLOWED = (*TEXT, ".parquet", ".mtx", ".npy", ".npz")
 
 _ENTRY = 16
-"""Bytes of an entry in memory, at least: two coded labels and a value."""
+"""The least bytes per entry in memory: two encoded labels and a value."""
 
 
 def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
-    """Read a file: an array, a sparse matrix, a mapping of saved arrays, or an iterable of triples."""
+    """Return the content of a file: an array, a sparse matrix, a mapping of saved arrays, or an iterable of triples."""
     if path.is_dir():
-        raise DataError(f"{path} is a directory, a file is needed")
+        raise DataError(f"{path} is a directory; give the path of a file")
     if not path.exists():
         raise DataError(f"no such file: {path}")
     suffix = Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
     if suffix not in ALLOWED or (path.suffix == ".gz" and suffix not in (*TEXT, ".mtx")):
         raise DataError(
             f"{path.name}: unknown kind of file {suffix!r}; allowed are {', '.join(ALLOWED)}, "
-            f"and .gz of .mtx and of text"
+            f"and gzipped text and .mtx (.gz)"
         )
     with _reading(path):
         if suffix == ".parquet":
@@ -49,7 +49,7 @@ def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in errors about its entries."""
+    """Put the name of the file into errors about its entries."""
     try:
         yield
     except DataError as error:
@@ -60,7 +60,7 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Name the file in whatever is said of it while it is read, by us and by others."""
+    """Turn all errors raised while a file is read into a DataError that names the file."""
     try:
         with naming(path):
             yield
@@ -68,7 +68,7 @@ def _reading(path: Path) -> Iterator[None]:
         raise
     except UnicodeDecodeError as error:
         raise DataError(f"{path.name}: not UTF-8 text: {error.reason}") from None
-    except Exception as error:  # whatever NumPy, SciPy and pyarrow say of a damaged file
+    except Exception as error:  # any exception of NumPy, SciPy or pyarrow on a damaged file
         why = " ".join(str(error).split())[:300] or type(error).__name__
         raise DataError(f"{path.name}: cannot be read: {why}") from error
 
@@ -92,7 +92,7 @@ def _open_parquet(path: Path) -> Any:
 
 
 def read_parquet_labels(path: Path, choose: Callable[[list[str]], tuple[int, int]]) -> list[NDArray[Any]]:
-    """Read two columns of labels, of which `choose` tells the positions from the names of all columns."""
+    """Read two columns of labels; `choose` returns their positions, given the names of all columns."""
     with _reading(path), _open_parquet(path) as file:
         names = file.schema_arrow.names
         check_memory(file.metadata.num_rows * _ENTRY, path.name)

@@ -1,4 +1,4 @@
-"""Which entries the data had, kept with a posterior; and other data brought to its rows and columns."""
+"""The positions of the observed entries, stored with a posterior; and the alignment of new data with its labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .source import Source
 @final
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Which entries were stored in the data: compressed rows of column indices, and what absent ones meant."""
+    """The positions of the stored entries as compressed rows of column indices, and the meaning of absent ones."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
@@ -25,7 +25,7 @@ class Seen:
 
     @classmethod
     def of(cls, data: Source) -> Seen | None:
-        """Return the entries of the data; None if every cell was observed and stored, or another rank has them."""
+        """Return the positions in the data; None if all cells were observed and stored, or another rank has them."""
         if cls.number(data) is None:
             return None
         data = data.before_filling or data
@@ -34,7 +34,7 @@ class Seen:
 
     @staticmethod
     def number(data: Source) -> int | None:
-        """Return how many entries there are; None if every cell was observed and stored."""
+        """Return the number of stored entries; None if every cell was observed and stored."""
         data = data.before_filling or data
         return None if data.stored == data.shape[0] * data.shape[1] else data.stored
 
@@ -42,20 +42,20 @@ class Seen:
     def checked(
         cls, indptr: NDArray[Any], indices: NDArray[Any], absent: Any, shape: tuple[int, int]
     ) -> Seen:
-        """Return entries that come from a file; raise ValueError if they are none of a matrix of that shape."""
+        """Return positions read from a file; raise ValueError if they do not fit a matrix of that shape."""
         for name, a, size in (("indptr", indptr, shape[0] + 1), ("indices", indices, len(indices))):
             if a.dtype.kind != "i" or a.shape != (size,):
                 raise ValueError(f"{name} of seen is {a.dtype} of shape {a.shape}, expected {size} integers")
         if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-            raise ValueError(f"indptr of seen does not rise from 0 to {len(indices)}")
+            raise ValueError(f"indptr of seen does not increase from 0 to {len(indices)}")
         if len(indices) and not 0 <= indices.min() <= indices.max() < shape[1]:
-            raise ValueError(f"indices of seen are not all from 0 to {shape[1] - 1}")
+            raise ValueError(f"indices of seen do not all lie in 0 to {shape[1] - 1}")
         if absent not in ABSENT:
             raise ValueError(f"absent must be one of {', '.join(ABSENT)}, got {absent!r}")
         return cls(np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(indices, np.int32), absent)
 
     def rows(self, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the compressed rows of some of the rows."""
+        """Return indptr and indices of the rows in `index`."""
         first, last = self.indptr[index], self.indptr[index + 1]
         start = np.concatenate([np.zeros(1, np.int64), np.cumsum(last - first)])
         at = np.arange(start[-1]) + np.repeat(first - start[:-1], last - first)
@@ -65,7 +65,7 @@ class Seen:
 def aligned(
     V: Any, shape: tuple[int, int], row_labels: LabelArray | None, col_labels: LabelArray | None
 ) -> Source:
-    """Return entries with the rows and columns of the posterior; matched by label where V has labels."""
+    """Return V with the rows and columns of the posterior, matched by label where V has labels."""
     data, places = observations(V), []
     sides = zip(
         ("row", "column"),
@@ -78,7 +78,7 @@ def aligned(
     for axis, labels, size, given, now in sides:
         if given is None and now != size:
             raise DataError(
-                f"the entries have shape {data.shape}, the posterior {shape}; give labels, or that shape"
+                f"the entries have shape {data.shape}, the posterior {shape}; give labels, or entries of that shape"
             )
         places.append(require_known(align_labels(labels, size, given, now, axis), labels, size, given, axis))
     if data.row_labels is None and data.col_labels is None:

@@ -1,4 +1,4 @@
-"""What a run asks of its data, wherever they are kept: in memory (`Observations`) or on disk (`Shards`)."""
+"""The interface between a run and its data, in memory (`Observations`) or on disk (`Shards`)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LabelledEntries = tuple[LabelArray, LabelArray, FloatArray]
 
 
 class Share(NamedTuple):
-    """Who reads what, where several processes read the strips of a source together, and how they tell each other."""
+    """The strips that each of several processes reads, and the collective operations between them."""
 
     strips: list[range]
-    """Of each process."""
+    """The strips of each process."""
     here: int
-    """The number of this one."""
+    """The rank of this process."""
     total: Callable[[NDArray[Any]], NDArray[Any]]
-    """Adds up an array over the processes."""
+    """Sums an array over all processes."""
     exchange: Callable[[list[NDArray[Any]]], list[NDArray[Any]]]
-    """Gives every process its part, and returns what each has for this one."""
+    """Sends the i-th array to process i, and returns the arrays that the processes sent to this one (all-to-all)."""
 
     @property
     def own(self) -> range:
@@ -39,16 +39,16 @@ class Share(NamedTuple):
 
 
 class Source(ABC):
-    """The observed entries of an I × J matrix. What is the same for all sources is here; the rest is asked of them.
+    """The observed entries of an I × J matrix: base class of the data in memory and on disk.
 
     Attributes
     ----------
     shape : (I, J).
     stored : number of stored entries.
-    absent : what an entry that is not stored means, "unobserved" or "zero".
-    absent_chosen : whether the caller said so.
-    row_labels, col_labels : int64 or str arrays, or None where the indices are the labels.
-    dense, csr : the entries, where they are in memory; else None.
+    absent : meaning of an entry that is not stored, "unobserved" or "zero".
+    absent_chosen : whether the caller chose it.
+    row_labels, col_labels : int64 or str arrays, or None if the indices are the labels.
+    dense, csr : the entries if they are in memory, else None.
     """
 
     if TYPE_CHECKING:  # fields of the dataclasses below
@@ -61,11 +61,11 @@ class Source(ABC):
         dense: FloatArray | None
         csr: Csr | None
 
-    # -- what all sources share --------------------------------------------------------------------------
+    # -- shared by all sources ---------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
-        """Number of observed entries: the stored ones, or I · J when the absent ones are zeros."""
+        """Number of observed entries: `stored`, or I · J if absent entries are zeros."""
         return self.shape[0] * self.shape[1] if self.absent == "zero" else self.stored
 
     @property
@@ -75,51 +75,51 @@ class Source(ABC):
 
     @property
     def before_filling(self) -> Source | None:
-        """The sparse data, where these are the same with their zeros written out."""
+        """The sparse data that these were made from, if `filled` made them; else None."""
         return None
 
     @property
     def strips(self) -> int | None:
-        """B, where the data are cut into strips already; None where they can be cut in any way."""
+        """B, if the data are stored in strips; None if any partition is possible."""
         return None
 
     @property
     def cut(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """The strip of each row and of each column, where the data are cut already."""
+        """The strip number of each row and of each column, if the data are stored in strips; else None."""
         return None
 
     def shared(self, share: Share) -> Source:
-        """Return the data as one of several processes sees them: all of them, unless they are cut into strips."""
+        """Return the data as seen by one of several processes: all of them, unless they are stored in strips."""
         return self
 
     def meaning(self, absent: str | None) -> Self:
-        """Return sparse data whose absent entries mean what they meant before, unless the caller has said."""
+        """Return the data with this meaning of absent entries, unless they are dense or the caller chose another."""
         if absent is None or not self.is_sparse or self.absent_chosen:
             return self
         found: Any = self
         return replace(found, absent=absent, absent_chosen=True)  # type: ignore[no-any-return]
 
     def row_counts(self) -> IntArray:
-        """Count the observed entries of each row."""
+        """Return the number of observed entries of each row."""
         if self.size == self.shape[0] * self.shape[1]:
             return np.full(self.shape[0], self.shape[1], np.int64)
         return self._stored_counts(0)
 
     def col_counts(self) -> IntArray:
-        """Count the observed entries of each column."""
+        """Return the number of observed entries of each column."""
         if self.size == self.shape[0] * self.shape[1]:
             return np.full(self.shape[1], self.shape[0], np.int64)
         return self._stored_counts(1)
 
     def mean(self) -> float:
-        """Mean of the observed entries."""
+        """Return the mean of the observed entries."""
         return self._total() / self.size
 
     def variance(self) -> float:
-        """Variance (mean squared deviation) of the observed entries; inf where it leaves the range of floats."""
+        """Return the variance (mean squared deviation) of the observed entries; inf if it overflows."""
         mean = self.mean()
         among, own = self._among()
-        among += (own - mean) * (own - mean)  # a product: a power that overflows raises
+        among += (own - mean) * (own - mean)  # a product, because a power raises OverflowError
         share = self.stored / self.size
         return share * among + (1 - share) * (mean * mean)
 
@@ -134,7 +134,7 @@ class Source(ABC):
         return max(most, 0.0) if self.size > self.stored else most
 
     def entries(self, index: Any) -> Entries:
-        """Return the stored entries at the given positions; they are numbered row by row."""
+        """Return the stored entries at the given positions in row-major order."""
         index = np.asarray(index, dtype=np.int64)
         if index.size and (index.min() < 0 or index.max() >= self.stored):
             raise DataError(
@@ -145,7 +145,7 @@ class Source(ABC):
     def sample_entries(self, n: int, seed: Any = 0) -> Entries:
         """Draw n observed entries without replacement (all of them if n is larger), in row-major order.
 
-        When the absent entries are zeros they are drawn like the others, with the value 0.
+        If absent entries are zeros, they are drawn like the others, with the value 0.
         """
         if n >= self.size:
             chosen = np.arange(self.size)
@@ -154,54 +154,54 @@ class Source(ABC):
         return self.entries(chosen) if self.absent != "zero" else self._cells(chosen)
 
     def row_index(self, labels: Any) -> IntArray:
-        """Return the row indices of labels; without row labels, check that they are indices."""
+        """Return the row indices of labels. Without row labels, the labels are indices, and are checked."""
         return find_labels(self.row_labels, labels, self.shape[0], "row")
 
     def col_index(self, labels: Any) -> IntArray:
-        """Return the column indices of labels; without column labels, check that they are indices."""
+        """Return the column indices of labels. Without column labels, the labels are indices, and are checked."""
         return find_labels(self.col_labels, labels, self.shape[1], "column")
 
-    # -- what each source says ---------------------------------------------------------------------------
+    # -- implemented by each source ----------------------------------------------------------------------
 
     @property
     @abstractmethod
     def is_sparse(self) -> bool:
-        """Whether the entries are kept as compressed rows."""
+        """Whether the entries are stored as compressed rows."""
 
     @property
     @abstractmethod
     def indptr(self) -> IntArray:
-        """Where each row starts among the stored entries, I + 1 numbers."""
+        """Start of each row among the stored entries, shape (I + 1,)."""
 
     @property
     @abstractmethod
     def indices(self) -> NDArray[np.int32]:
-        """The columns of the stored entries, row by row; of several processes that share them, in the first."""
+        """Columns of the stored entries in row-major order. If processes share the data, only the first has them."""
 
     @property
     @abstractmethod
     def values(self) -> FloatArray:
-        """The stored values, row by row: all of them, in memory."""
+        """The stored values in row-major order, all in memory."""
 
     @abstractmethod
     def value_parts(self) -> Iterator[FloatArray]:
-        """Give out the stored values piece by piece."""
+        """Yield the stored values in pieces."""
 
     @abstractmethod
     def load(self) -> Source:
-        """Return the same in memory."""
+        """Return the data in memory."""
 
     @abstractmethod
     def filled(self) -> Source:
-        """Return the same with absent zeros written out, in memory."""
+        """Return the data in memory: as a dense matrix if absent entries are zeros."""
 
     @abstractmethod
     def fingerprint(self, exact: bool = False) -> str:
-        """Return a SHA-256 of the data in hexadecimal, with `exact` of all digits of the values."""
+        """Return a SHA-256 of the data in hexadecimal; with `exact`, values are not rounded to float32."""
 
     @abstractmethod
     def _stored_counts(self, axis: int) -> IntArray:
-        """Count the stored entries of each row (axis 0) or of each column (axis 1)."""
+        """Return the number of stored entries of each row (axis 0) or of each column (axis 1)."""
 
     @abstractmethod
     def _total(self) -> float:
@@ -213,7 +213,7 @@ class Source(ABC):
 
     @abstractmethod
     def _least(self) -> float:
-        """Return the least stored value."""
+        """Return the smallest stored value."""
 
     @abstractmethod
     def _largest(self) -> float:
@@ -221,8 +221,8 @@ class Source(ABC):
 
     @abstractmethod
     def _entries(self, index: IntArray) -> Entries:
-        """Return the stored entries at positions that are there."""
+        """Return the stored entries at valid positions in row-major order."""
 
     @abstractmethod
     def _cells(self, chosen: IntArray) -> Entries:
-        """Return cells of V, numbered row by row, of which those that are not stored are zeros."""
+        """Return cells of V, given their row-major positions; cells that are not stored are zeros."""

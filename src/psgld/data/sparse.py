@@ -1,6 +1,6 @@
-"""Matrices of `scipy.sparse`, in memory or in a file, taken apart into entries with every index checked.
+"""Converts matrices of `scipy.sparse`, in memory or in a file, to entries, checking every index.
 
-SciPy's own conversions trust their arrays: an offset that points elsewhere writes outside of the memory that is theirs.
+SciPy's own conversions do not check their arrays: with a wrong offset they write out of bounds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Indices = NDArray[Any]
 
 
 class Loose(NamedTuple):
-    """Entries by index, and the shape of their matrix."""
+    """Entries in coordinate format, and the shape of their matrix."""
 
     rows: Indices
     cols: Indices
@@ -26,17 +26,17 @@ class Loose(NamedTuple):
 
 
 def sparse_entries(X: Any) -> Loose:
-    """Return the stored entries of a matrix or array of any format, zeros among them."""
+    """Return the stored entries, explicit zeros included, of a matrix or array of any format."""
     if len(X.shape) != 2:
         raise DataError(f"a sparse matrix must have 2 dimensions, got {len(X.shape)}")
     form = getattr(X, "format", None)
-    if form not in _FORMATS:  # lists and dictionaries of Python's
+    if form not in _FORMATS:  # lil and dok: lists and dictionaries
         X, form = X.tocoo(), "coo"
     return _taken_apart(form, {name: getattr(X, name) for name in _FORMATS[form][0]}, X.shape)
 
 
 def saved_entries(arrays: Mapping[str, NDArray[Any]]) -> Loose:
-    """Return the entries of what `scipy.sparse.save_npz` wrote, given its arrays by name."""
+    """Return the entries of a matrix that `scipy.sparse.save_npz` wrote, given its arrays by name."""
     found = dict(arrays)
     form = found.pop("format").item()
     form = form.decode("ascii") if isinstance(form, bytes) else form
@@ -83,7 +83,7 @@ def _blocks(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Par
 
 
 def _diagonals(data: Any, offsets: Any, shape: tuple[int, int]) -> Parts:
-    """Return all entries on the stored diagonals. (SciPy's `tocoo` would leave their zeros out.)"""
+    """Return all entries on the stored diagonals, including zeros. (SciPy's `tocoo` drops them.)"""
     data, offsets = np.asarray(data), _one_dimensional("offsets", offsets, "iu").astype(np.int64)
     if data.ndim != 2 or len(offsets) != len(data):
         raise DataError(f"{len(offsets)} diagonals, but data of shape {data.shape}")
@@ -102,23 +102,23 @@ _FORMATS: dict[str, tuple[tuple[str, ...], Callable[..., Parts]]] = {
     "bsr": (("data", "indices", "indptr"), _blocks),
     "dia": (("data", "offsets"), _diagonals),
 }
-"""The arrays of each format, and what makes entries of them."""
+"""The arrays of each format, and the function that converts them to entries."""
 
 
 def _compressed(indices: Any, indptr: Any, size: int) -> Indices:
-    """Return the row (or column) of each entry, of `size` compressed ones."""
+    """Return the row (or column) of each entry, given the compressed pointers of `size` rows."""
     start = _one_dimensional("indptr", indptr, "iu").astype(np.int64)
     _one_dimensional("indices", indices, "iu")
     if len(start) != size + 1 or start[0] != 0 or (np.diff(start) < 0).any() or start[-1] > len(indices):
         raise DataError(
-            f"indptr of a sparse matrix must be {size + 1} numbers that rise from 0 to {len(indices)} at most, got "
+            f"indptr of a sparse matrix must be {size + 1} numbers that increase from 0 to {len(indices)} at most, got "
             f"{len(start)} from {start.min(initial=0)} to {start.max(initial=0)}; the matrix is damaged"
         )
     return np.repeat(np.arange(size, dtype=np.int32 if size < 2**31 else np.int64), np.diff(start))
 
 
 def _stored(x: Any, indptr: Any) -> NDArray[Any]:
-    """Return what is in use; arrays may have room for more."""
+    """Return the elements in use; SciPy's arrays may be longer."""
     x, used = np.asarray(x), int(indptr[-1])
     if len(x) < used:
         raise DataError(f"a sparse matrix of {used} entries has {len(x)} indices or values; it is damaged")

@@ -1,4 +1,4 @@
-"""Tables of entries: pandas, polars and pyarrow, and which of their columns are row, column and value."""
+"""Reads entries from tables of pandas, polars and pyarrow, and chooses their row, column and value columns."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..errors import DataError, warn
 from .labels import Coded, FloatArray, encode, real
 
 Column = str | int | None
-"""A column by name or by position; None takes the usual one."""
+"""A column by name or by position; None for the default one."""
 
 FRAMES = ("pandas", "polars", "pyarrow")
 
 _ROLES = {"row": ("row",), "column": ("col", "column"), "value": ("value",)}
 _INDEX = re.compile(r"(unnamed: ?[0-9]+|index|)")
 _TIME = re.compile(r"(unix_?)?time(_?stamp)?|date(_?time)?")
-"""Names of columns, in small letters, that are hardly a row, a column or a value where there are others."""
+"""Names of columns, in lower case, that are used as row, column or value only if there are no others."""
 
 
 class Triples(NamedTuple):
-    """Entries with coded labels."""
+    """Entries with encoded labels."""
 
     rows: Coded
     cols: Coded
@@ -32,26 +32,28 @@ class Triples(NamedTuple):
 
 
 def triples(rows: Any, cols: Any, values: Any) -> Triples:
-    """Code the labels of loose entries and check that there are as many of each."""
+    """Encode the labels of entries; raise DataError unless rows, columns and values have the same length."""
     coded = Triples(encode(rows, "row label"), encode(cols, "column label"), real(values))
     lengths = len(coded.rows.codes), len(coded.cols.codes), len(coded.values)
     if len(set(lengths)) > 1:
-        raise DataError("rows, columns and values must be as many, got {}, {} and {}".format(*lengths))
+        raise DataError(
+            "rows, columns and values must have the same length, got {}, {} and {}".format(*lengths)
+        )
     return coded
 
 
 def is_frame(x: object) -> bool:
-    """Tell whether x is a table of pandas, polars or pyarrow, without importing any of them."""
+    """Return whether x is a table of pandas, polars or pyarrow, without importing any of them."""
     return _library(x) in FRAMES and type(x).__name__ in ("DataFrame", "Table", "RecordBatch")
 
 
 def frame_triples(frame: Any, row: Column = None, col: Column = None, value: Column = None) -> Triples:
-    """Take three columns of a data frame."""
+    """Return the entries in three columns of a data frame."""
     names = list(frame.schema.names if _library(frame) == "pyarrow" else frame.columns)
     if row is None and col is None and value is None and _is_matrix(frame, names):
         raise DataError(
-            f"a table of {len(names)} columns of one type, {_listed(names)}: a matrix? then give its values "
-            "(frame.to_numpy()); or say which columns hold row, column and value (Observations.from_frame)"
+            f"a table of {len(names)} columns of one type, {_listed(names)}, may be a matrix; if so, give its values "
+            "(frame.to_numpy()), else name the columns of row, column and value (Observations.from_frame)"
         )
     columns = []
     for role, at in zip(_ROLES, choose_columns(names, row, col, value), strict=True):
@@ -63,7 +65,7 @@ def frame_triples(frame: Any, row: Column = None, col: Column = None, value: Col
 
 
 def _is_matrix(frame: Any, names: Sequence[Any]) -> bool:
-    """Say whether a table may well be the matrix itself: numbers of one type, more than three columns or fractions."""
+    """Return whether a table may be the matrix itself: numeric columns of one type, more than 3 or with fractions."""
     kinds = {
         str(kind).lower() for kind in (frame.schema.types if _library(frame) == "pyarrow" else frame.dtypes)
     }
@@ -73,7 +75,7 @@ def _is_matrix(frame: Any, names: Sequence[Any]) -> bool:
     columns = [at for at, name in enumerate(lower) if not (_INDEX.fullmatch(name) or _TIME.fullmatch(name))]
     if not next(iter(kinds)).startswith(("int", "uint", "float", "double")) or len(columns) < 3:
         return False
-    labels = (column_of(frame, at)[0] for at in columns[:2])  # may be floats, but whole
+    labels = (column_of(frame, at)[0] for at in columns[:2])  # may be floats without fractions
     return len(columns) > 3 or any(bool(np.any(column != np.rint(column))) for column in labels)
 
 
@@ -86,7 +88,7 @@ def _library(x: object) -> str:
 
 
 def column_of(frame: Any, at: int) -> tuple[NDArray[Any], int]:
-    """Return a column as an array, and how many nulls it has."""
+    """Return a column as an array, and its number of nulls."""
     if _library(frame) == "pandas":
         column = frame.iloc[:, at]
         return column.to_numpy(), int(column.isna().sum())
@@ -94,20 +96,20 @@ def column_of(frame: Any, at: int) -> tuple[NDArray[Any], int]:
         column = frame.to_series(at)
         try:
             return column.to_numpy(), column.null_count()
-        except Exception as error:  # polars has types that NumPy has not, such as Int128
+        except Exception as error:  # some types of polars do not exist in NumPy, such as Int128
             raise DataError(
-                f"column {column.name!r} of {column.dtype} is no array of NumPy; cast it to Int64, Float64 or String"
+                f"column {column.name!r} of {column.dtype} has no NumPy equivalent; cast it to Int64, Float64 or String"
             ) from error
     column = frame.column(at)
     return column.to_numpy(zero_copy_only=False), column.null_count
 
 
 def choose_columns(names: Sequence[Any], row: Column, col: Column, value: Column) -> list[int]:
-    """Find the positions of the row, column and value columns.
+    """Return the positions of the row, column and value columns.
 
-    A role that is not given goes to the column of that name (row, col or column, value), else to the first
-    column that is still free; an index or a time only if there are no others. If more are left than an index, or a
-    time at the end, a warning says which were taken.
+    By default these are the columns named row, col (or column) and value, else the first unused columns; an index or
+    a time is used only if there are no others. If other columns than an index, or a time at the end, remain unused, a
+    warning says which were chosen.
     """
     lower = [str(name).strip().lower() for name in names]
     chosen = [_position(names, wanted) for wanted in (row, col, value)]
@@ -131,7 +133,7 @@ def choose_columns(names: Sequence[Any], row: Column, col: Column, value: Column
     if None in chosen and isinstance(names[0], str) and any(doubtful):
         taken = ", ".join(repr(names[at]) for at in complete)
         warn(
-            f"row, column and value are taken from {taken}, of {len(names)} columns; name others if that is wrong"
+            f"row, column and value are read from {taken}, of {len(names)} columns; name the columns to use others"
         )
     return complete
 

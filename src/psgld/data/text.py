@@ -1,4 +1,4 @@
-"""Delimited text: its delimiter and header are found out, its lines become entries, and a bad line is named."""
+"""Reads delimited text: detects the delimiter and the header, parses lines, and reports the number of a bad line."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .labels import Coded, FloatArray, IntArray, real, tidy_text
 from .tables import Column, Triples, choose_columns, triples
 
 _NO_VALUE = ("", "na", "n/a", "nil", "none", "null", "-", "?", ".")
-"""What stands, in small letters, for a value that is missing."""
+"""Strings, in lower case, that mark a missing value."""
 _UNUSUAL_INTEGER = re.compile(r"(?:^|[\s,;|:\"])(?:\+|-?0[0-9]|-0(?![.0-9eE]))", re.MULTILINE)
-"""An integer that would come back in another form if it were read as a number: a label such as 007, +5 or -0."""
+"""An integer that would change if it were read as a number and written again: a label such as 007, +5 or -0."""
 
 DELIMITERS = (
     "::",
@@ -32,7 +32,7 @@ DELIMITERS = (
     "|",
     ",",
     None,
-)  # None: any white space; before it, the rarest in labels first
+)  # in the order of trial, the rarest in labels first; None: any white space
 _NUMBERS = np.dtype([("row", "i8"), ("column", "i8"), ("value", "f8")])
 _STRINGS = np.dtype([("row", "O"), ("column", "O"), ("value", "f8")])
 
@@ -42,7 +42,7 @@ class _Layout(NamedTuple):
     columns: list[int]
     header: bool
     width: int
-    """Fields of the first line."""
+    """The number of fields of the first line."""
 
 
 def read_text(path: Path, row: Column, col: Column, value: Column) -> list[Triples]:
@@ -51,7 +51,7 @@ def read_text(path: Path, row: Column, col: Column, value: Column) -> list[Tripl
     try:
         return [triples(*arrays) for arrays in _parse(path, layout, _NUMBERS)]
     except ValueError:
-        # Labels that are no integers, or a bad line: the second reading tells.
+        # Either labels are not integers or a line is bad: parsing with string labels decides.
         chunks = [triples(*arrays) for arrays in _parse(path, layout, _STRINGS)]
     rows = tidy_text([chunk.rows for chunk in chunks])
     cols = tidy_text([chunk.cols for chunk in chunks])
@@ -61,7 +61,7 @@ def read_text(path: Path, row: Column, col: Column, value: Column) -> list[Tripl
 def stream_text(
     path: Path, row: Column, col: Column, value: Column
 ) -> Iterator[tuple[IntArray | Coded, IntArray | Coded, FloatArray]]:
-    """Read delimited text block by block; a block with labels that are no integers has strings for labels."""
+    """Read delimited text block by block; a block with labels that are not integers gets string labels."""
     layout = _layout(path, row, col, value)
     done = 0
     with open_text(path) as file:
@@ -87,7 +87,7 @@ def _parse(path: Path, layout: _Layout, dtype: np.dtype[Any]) -> Iterator[list[N
 def _parse_block(
     path: Path, lines: list[str], done: int, layout: _Layout, dtype: np.dtype[Any]
 ) -> list[NDArray[Any]]:
-    """Parse lines, of which `done` came before: plain numbers in the core, others with NumPy's compiled reader."""
+    """Parse the lines after the first `done`: plain numbers in the core, others with NumPy's compiled reader."""
     if dtype is _NUMBERS and layout.delimiter is not None:
         first = next((at for at, line in enumerate(lines) if line.strip()), 0) + 1
         text = "".join(lines[first:] if layout.header and done == 0 else lines)
@@ -120,10 +120,10 @@ def _load(lines: list[str], layout: _Layout, dtype: np.dtype[Any]) -> list[NDArr
     delimiter = layout.delimiter
     quote = '"' if delimiter is not None and len(delimiter) == 1 else None
     if delimiter == "::":
-        delimiter = "\x1f"  # NumPy takes one character only
+        delimiter = "\x1f"  # NumPy allows one character only
         lines = [line.replace("::", delimiter) for line in lines]
     with warnings.catch_warnings():
-        # Older versions of NumPy cut "1.5" to the integer 1, with a warning.
+        # Older versions of NumPy truncate "1.5" to the integer 1, with a warning.
         warnings.simplefilter("error", DeprecationWarning)
         try:
             table = np.loadtxt(
@@ -137,7 +137,7 @@ def _load(lines: list[str], layout: _Layout, dtype: np.dtype[Any]) -> list[NDArr
 
 
 def _layout(path: Path, row: Column, col: Column, value: Column) -> _Layout:
-    """Find the delimiter, the columns and whether there is a header from the first lines."""
+    """Detect the delimiter, the columns and a header from the first lines."""
     lines = first_lines(path, 10)
     if not lines:
         raise DataError(f"{path.name}: the file is empty")
@@ -157,11 +157,11 @@ def _layout(path: Path, row: Column, col: Column, value: Column) -> _Layout:
 
 
 def _is_header(table: list[list[str]], at: list[int]) -> bool:
-    """Tell whether the first of some lines has names in it; "12,7,abc" and "ann,x,NA" are bad lines, not headers."""
+    """Return whether the first line is a header; "12,7,abc" and "ann,x,NA" are bad lines, not headers."""
     (row, col, value), *others = ([fields[k] for k in at if k < len(fields)] for fields in table)
     if not _is_number(value):
         return value.lower() not in _NO_VALUE and not (_is_number(row) and _is_number(col))
-    # pandas calls a column that has no name 0: "user,item,0".
+    # pandas writes a column without a name as 0: "user,item,0".
     numbers = bool(others) and all(_is_number(label) for other in others for label in other[:2])
     return value == "0" and numbers and not _is_number(row) and not _is_number(col)
 
@@ -179,11 +179,11 @@ def _is_number(field: str) -> bool:
         float(field)
     except ValueError:
         return False
-    return field.isascii() and "_" not in field  # Python reads 1_000, NumPy does not
+    return field.isascii() and "_" not in field  # Python accepts 1_000, NumPy does not
 
 
 def _explain(path: Path, lines: list[str], done: int, layout: _Layout, error: ValueError) -> NoReturn:
-    """Raise with the number and the content of the first bad line of a block."""
+    """Raise a DataError with the number and the content of the first bad line of a block."""
     numbered = ((number, line) for number, line in enumerate(lines, done + 1) if line.strip())
     for number, line in islice(numbered, 1 if layout.header and done == 0 else 0, None):
         problem = _problem(split_line(line, layout.delimiter), layout)
@@ -193,7 +193,7 @@ def _explain(path: Path, lines: list[str], done: int, layout: _Layout, error: Va
 
 
 def _surplus(line: str, layout: _Layout) -> bool:
-    """Tell whether a line has fields that the first has not: a decimal comma, or a header without a name for each."""
+    """Return whether a line has more fields than the first: a decimal comma, or a header that lacks names."""
     delimiter, width = layout.delimiter, layout.width
     many = len(line.split()) > width if delimiter is None else line.count(delimiter) >= width
     return many and any(split_line(line, delimiter)[width:])

@@ -1,1 +1,1 @@
-"""What moves a chain besides the data: metrics, step sizes, schedules."""
+"""The dynamics of a chain: metrics, step sizes, schedules of the parts, subsamples, monitored entries."""

@@ -1,9 +1,9 @@
-"""The metric D of the Langevin step: how far each coefficient moves.
+"""The metric D (preconditioner) of the Langevin step.
 
     x ← x + ε D ∘ ∇log p + ε τ Γ + sqrt(2 ε τ' D) ∘ N(0, 1)
 
-D, Γ and τ' themselves are in the engines (`step.hpp`, `reference/update.py`); here is when their frozen parts are
-refreshed, and which step sizes suit them.
+The engines compute D, Γ and τ' (`step.hpp`, `reference/update.py`). The classes here refresh the parts of D that are
+held constant between refreshes, and choose default step sizes.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ class Metric(Recorded, ABC):
 
     name: ClassVar[MetricName]
     momentum: float = 0.9
-    """ρ by default. Steps of second order are ρ/(1-ρ) times longer along what is slow, and no coarser elsewhere."""
+    """The default ρ. Momentum makes steps ρ/(1-ρ) times longer along slow directions, and no coarser along others."""
 
     @abstractmethod
     def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
-        """Take the frozen parts of D from the present state; `curvature` bounds that of the likelihood, at φ = 1."""
+        """Recompute the constant parts of D at the current state; `curvature` is the likelihood's bound at φ = 1."""
 
     def rescale(self, factors: Factors, hyper: Hyper) -> None:
-        """Take in hyperparameters that have moved far since the last refresh."""
+        """Update D for hyperparameters that have changed much since the last refresh."""
 
     def state(self, factors: Factors) -> dict[str, NDArray[Any]]:
-        """Return what the frozen parts of D are made of, besides hyperparameters."""
+        """Return the arrays, besides hyperparameters, from which the constant parts of D can be restored."""
         return {}
 
     def set_state(self, factors: Factors, hyper: Hyper, state: Mapping[str, Any]) -> None:
-        """Make D as it was, from `state` and the hyperparameters of the last refresh, which the core has."""
+        """Restore D from `state` and the hyperparameters of the last refresh, which the core has."""
 
     @abstractmethod
     def due(self, upkeep: int) -> bool:
-        """Return whether D is refreshed at this upkeep (1, 2, …), at the end of a cycle."""
+        """Return whether D is refreshed at this upkeep (1, 2, …); an upkeep follows the end of a cycle."""
 
     @abstractmethod
     def step_size(self, problem: Problem) -> StepSize:
@@ -56,21 +56,21 @@ class Metric(Recorded, ABC):
 @final
 @dataclass(frozen=True)
 class Problem:
-    """What a default step size depends on."""
+    """The quantities on which a default step size depends."""
 
     components: int
     blocks: int
-    sparse: bool  # rows are unevenly spread over the parts
+    sparse: bool  # then the entries of a row are unevenly distributed over the parts
     tune: int
     momentum: float
-    steep: bool  # the likelihood is
-    curvature: float  # of the log posterior along a coefficient of the fullest row, at the start
+    steep: bool  # whether the likelihood is (`Likelihood.steep`)
+    curvature: float  # of the log posterior along a coefficient of the row with most entries, at the start
 
 
 @final
 @dataclass(frozen=True)
 class Identity(Metric):
-    """D = 1: the sampler of the paper, without momentum. ε has units and must suit the fullest row."""
+    """D = 1: the sampler of the paper, without momentum. ε has units; the row with most entries limits it."""
 
     name = "identity"
     momentum = 0.0
@@ -83,8 +83,8 @@ class Identity(Metric):
         return False
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return a step that is stable on the fullest row, from the curvature at the start."""
-        # The curvature is that of a typical mean; entries with a small mean bend a hundred times more.
+        """Return a step size that is stable for the row with most entries, from the curvature at the start."""
+        # This is the curvature at a typical mean; at entries with a small mean it is a hundred times larger.
         last = 0.01 / problem.curvature * (1 - problem.momentum)
         return Decay(3 * last, last, problem.tune)
 
@@ -94,7 +94,7 @@ class Identity(Metric):
 class NonNegative(Metric):
     """D = w / b, Γ = 1 / b, b_ik = Σ_j h_kj weight(v_ij, μ_ij) / φ + λ over the row's observed columns.
 
-    The weight is the negative part of the score: μ^{β-1} of the Tweedie family.
+    The weight is the negative part of the score: μ^{β-1} for the Tweedie family.
 
     With τ = 0 and ε = 1 the step is the multiplicative update, so ε has no units and one value suits all data.
     """
@@ -102,12 +102,12 @@ class NonNegative(Metric):
     name = "non-negative"
 
     def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
-        """Take b from the present state: one pass over the data."""
+        """Recompute b at the current state: one pass over the data."""
         factors.accumulate("weight")
         self.rescale(factors, hyper)
 
     def rescale(self, factors: Factors, hyper: Hyper) -> None:
-        """Take b from the weights of the last pass and the present φ and λ."""
+        """Recompute b from the weights of the last pass and the current φ and λ."""
         for which in (W, H):
             factors.set_bound(which, hyper.modes[which].rate)
 
@@ -116,22 +116,22 @@ class NonNegative(Metric):
         return factors.weights()
 
     def set_state(self, factors: Factors, hyper: Hyper, state: Mapping[str, Any]) -> None:
-        """Make b as it was."""
+        """Restore b."""
         factors.set_weights(state)
         self.rescale(factors, hyper)
 
     def due(self, upkeep: int) -> bool:
-        """Return True for the first 20, then ever more rarely.
+        """Return True for the first 20 upkeeps, then at intervals that grow geometrically.
 
-        A pass costs as much as a cycle; and as the refreshes thin out, what a metric that follows the state does to
-        the target vanishes.
+        A refresh costs as much as a cycle. A metric that depends on past states biases the target; as refreshes become
+        rarer, this bias vanishes.
         """
         return upkeep <= 20 or int(np.log(upkeep) / _LOG_STEP) > int(np.log(upkeep - 1) / _LOG_STEP)
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return steps that fall from 0.2 to 0.05, or less where there are many parts.
+        """Return step sizes that decay from 0.2 to 0.05, or smaller ones if there are many parts.
 
-        Without momentum, from 0.5 to 0.1; or less where a part holds few of a row's entries.
+        Without momentum, from 0.5 to 0.1, or smaller ones if a part contains few of a row's entries.
         """
         if problem.momentum:
             first, last = (0.02, 0.02) if problem.steep else (0.2, 0.05)
@@ -142,7 +142,10 @@ class NonNegative(Metric):
 
 
 def _resonance(problem: Problem) -> float:
-    """Return the step beyond which a state with momentum, which swings by sqrt(ε) a time, resonates with a cycle."""
+    """Return the step size above which the oscillation of a state with momentum resonates with the cycle of the parts.
+
+    The oscillation advances by a phase of about sqrt(ε) per iteration.
+    """
     return float((2.0 / problem.blocks) ** 2)
 
 
@@ -154,13 +157,13 @@ _LOG_STEP = np.log(1.2)
 class RealValued(Metric):
     """D = 1 / (n_i c q_k / φ + λ_k): n_i entries in the row, q_k the popularity-weighted mean of h_k².
 
-    c bounds the curvature of the likelihood: 1 of the Gaussian, 1/4 of Bernoulli.
+    c bounds the curvature of the likelihood: 1 for the Gaussian, 1/4 for the Bernoulli.
     """
 
     name = "real-valued"
 
     def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
-        """Take q from the present state: sums over the factors, cheap enough for every cycle."""
+        """Recompute q at the current state: sums over the factors, cheap enough for every cycle."""
         weighted = curvature * (factors.sums()[:, 2] / (size * hyper.phi))
         for which, other in ((W, H), (H, W)):
             factors.set_curvature(which, weighted[other], hyper.modes[which].rate)
@@ -170,7 +173,7 @@ class RealValued(Metric):
         return {"curvature": np.stack([factors.curvature(which) for which in (W, H)])}
 
     def set_state(self, factors: Factors, hyper: Hyper, state: Mapping[str, Any]) -> None:
-        """Make q as it was."""
+        """Restore q."""
         for which in (W, H):
             factors.set_curvature(which, *np.ascontiguousarray(state["curvature"][which], np.float64))
 
@@ -179,10 +182,10 @@ class RealValued(Metric):
         return True
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return steps that fall from 0.2 / B to 0.1 / B, or from 2 / K to 1 / K if that is less.
+        """Return step sizes that decay from 0.2 / B to 0.1 / B, or from 2 / K to 1 / K if that is less.
 
-        Without momentum, twice that; beyond 0.4 / B the noise of the parts inflates the posterior. D is diagonal: where
-        the components are correlated, the curvature along their common direction is up to K times that of one.
+        Without momentum, twice that; above 0.4 / B the noise of the stochastic gradient inflates the posterior. D is
+        diagonal: if components are correlated, the curvature along their common direction is up to K times that of one.
         """
         last = min(0.1, 0.2 / problem.blocks, 2 / problem.components)
         if problem.momentum:
@@ -193,7 +196,7 @@ class RealValued(Metric):
 METRICS: dict[str, Callable[[], Metric]] = {
     metric.name: metric for metric in (Identity, NonNegative, RealValued)
 }
-"""Metrics by the names that `PSGLD(metric=…)` and the command line take."""
+"""Metrics by the names that `PSGLD(metric=…)` and the command line accept."""
 
 
 def metric_from_dict(record: Mapping[str, Any]) -> Metric:

@@ -1,7 +1,7 @@
-"""A fixed set of observed entries at which a chain is watched.
+"""A fixed subset of the observed entries, at which a chain is monitored.
 
-The log likelihood of all of V would cost more than the iterations between two draws. So it is taken over M entries
-and scaled by N / M: always the same entries, so that its changes are those of the state. M = N if V is small.
+The log likelihood over all of V would cost more than the iterations between two draws. So it is computed over M entries
+and scaled by N / M. The entries are always the same, so that it changes only with the state. M = N if V is small.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class Probes:
 
     @classmethod
     def of(cls, data: Source, entries_between_draws: int) -> Probes:
-        """Choose about one entry in 1,000 of those that are read between two draws, but not too few.
+        """Choose about 1/1000 as many entries as are visited between two draws, but at least 512.
 
-        One of them, which a core may have to fetch from another's cache, costs as much as some ten of a block.
+        A monitored entry, which a core may have to fetch from another's cache, costs as much as some ten of a block.
         """
         number = max(_FEWEST, entries_between_draws // 1000)
         return cls.some(data, data.size if data.size <= max(_ALL, number) else number)
 
     @classmethod
     def some(cls, data: Source, number: int) -> Probes:
-        """Choose that many entries, at random but always the same."""
+        """Choose that many entries at random, with a fixed seed."""
         rows, cols, values = data.sample_entries(number, seed=0)
         return cls(
             np.asarray(rows, np.int64), np.asarray(cols, np.int64), np.asarray(values, np.float64), data.size
         )
 
     def placed(self, factors: ReadableFactors, shift: float) -> PlacedProbes:
-        """Return the same entries as a chain finds them, in the order in which it keeps them."""
+        """Return these entries with the positions of their rows and columns in a chain, in the order of its memory."""
         order = factors.order(self.rows, self.cols)
         rows, cols = factors.positions(W, self.rows[order]), factors.positions(H, self.cols[order])
         scale = self.size / max(len(self.rows), 1)
@@ -58,7 +58,7 @@ class Probes:
 
 @final
 class PlacedProbes:
-    """The probe entries of one chain."""
+    """The monitored entries of one chain."""
 
     def __init__(
         self,
@@ -75,16 +75,19 @@ class PlacedProbes:
         self._normaliser: tuple[tuple[float, ...], float] | None = None
 
     def means(self) -> NDArray[Any]:
-        """Return μ at the probe entries."""
+        """Return μ at the monitored entries."""
         return np.asarray(self._factors.mu(self._rows, self._cols))
 
     @property
     def entries(self) -> Entries:
-        """Where they are in W and H, and their values, as the core takes them."""
+        """Positions in W and H, and values in the dtype of the core."""
         return self._rows, self._cols, self._core_values
 
     def log_likelihood(self, likelihood: Likelihood, theta: tuple[float, ...], kernel: Any = None) -> Any:
-        """Return (N / M) Σ log p(v | μ, θ) over the probe entries; at states whose log kernels are known, or now."""
+        """Return (N / M) Σ log p(v | μ, θ) over the monitored entries.
+
+        `kernel` is the sum of the log kernels, of one state or of several; by default that of the current state.
+        """
         if self._normaliser is None or self._normaliser[0] != theta:
             self._normaliser = theta, float(np.sum(likelihood.log_normaliser(self.values, *theta)))
         if kernel is None:

@@ -1,7 +1,7 @@
-"""Which part is visited at iteration t = 1, 2, …, and by how much its gradient is scaled.
+"""Schedules: the part that is visited at iteration t = 1, 2, …, and the scale s of its gradient.
 
 The scale is s = 1 / P(an entry is in the part), so that the average of s × (gradient of the part) over the
-schedule is the full gradient, exactly, also if parts differ in size.
+schedule is exactly the full gradient, even if parts differ in size.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Schedule(Recorded, ABC):
     def parts(self, t: int, n: int, sizes: NDArray[np.int64], key: int) -> tuple[Parts, Scales]:
         """Return the parts and scales of iterations t … t + n - 1.
 
-        `sizes` are the numbers of entries of the B parts; `key` is the chain's, for schedules that draw.
-        A plain function of t: a chain that is resumed or run in pieces visits the same parts.
+        `sizes` are the numbers of entries of the B parts; `key` is the random key of the chain.
+        The result depends on t and the key only: a chain that is interrupted and resumed visits the same parts.
         """
 
 
@@ -46,7 +46,7 @@ class Cyclic(Schedule):
 @final
 @dataclass(frozen=True)
 class Reshuffled(Schedule):
-    """All parts in a new random order each cycle: s = B."""
+    """All parts in a new random order per cycle: s = B."""
 
     def parts(self, t: int, n: int, sizes: NDArray[np.int64], key: int) -> tuple[Parts, Scales]:
         """Return the parts and scales of iterations t … t + n - 1."""
@@ -75,7 +75,7 @@ class Proportional(Schedule):
 @final
 @dataclass(frozen=True)
 class Hopping(Schedule):
-    """One part for `stay` iterations, then the next one of the ring, from a random start per chain: s = B.
+    """One part for `stay` iterations, then the next one, cyclically, from a random start per chain: s = B.
 
     The parts are the shards of B workers, and a chain moves from one worker to the next (`DSGLD`).
     """
@@ -95,7 +95,7 @@ SCHEDULES: dict[str, type[Schedule]] = {
     "proportional": Proportional,
     "hopping": Hopping,
 }
-"""Schedules that a record can hold."""
+"""Schedules that can be restored from a record, by name."""
 
 
 def schedule_from_dict(record: Mapping[str, Any]) -> Schedule:
@@ -105,5 +105,5 @@ def schedule_from_dict(record: Mapping[str, Any]) -> Schedule:
 
 
 def _generator(key: int, cycle: int) -> np.random.Generator:
-    # The cycle in a high word: streams of neighbouring cycles must not overlap.
+    # The cycle is a high word of the counter, so that the streams of successive cycles do not overlap.
     return np.random.Generator(np.random.Philox(key=np.array([key, 1], np.uint64), counter=[0, cycle, 0, 0]))

@@ -1,4 +1,4 @@
-"""Step sizes: functions of the iterations t = 1, 2, … (an array), tabulated before the loop runs."""
+"""Step sizes as functions of the iterations t = 1, 2, … (an array), evaluated before the loop runs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Power(Recorded):
 @final
 @dataclass(frozen=True)
 class Decay(Recorded):
-    """From `first` down to `last`, geometrically over `over` iterations, then constant.
+    """Geometric decay from `first` to `last` over `over` iterations, then constant.
 
     Large steps reach the posterior quickly, small steps sample it with less bias.
     """
@@ -98,7 +98,7 @@ STEP_SIZES: dict[str, type[Recorded]] = {
     "decay": Decay,
     "cyclical": Cyclical,
 }
-"""Step sizes that a record can hold."""
+"""Step sizes that can be restored from a record, by name."""
 
 
 def step_size_from_dict(record: Mapping[str, Any]) -> StepSize:
@@ -120,7 +120,7 @@ def _check_positive(**values: float) -> None:
 
 
 def as_step_size(step_size: float | StepSize) -> StepSize:
-    """Return a function of t from a number or a function."""
+    """Return a function of t; a number gives a constant step size."""
     if callable(step_size):
         return step_size
     number = is_number(step_size)
@@ -130,20 +130,20 @@ def as_step_size(step_size: float | StepSize) -> StepSize:
 
 
 def tabulate(step_size: StepSize, t: int, n: int) -> Array:
-    """Return the step sizes of iterations t … t + n - 1, checked.
+    """Return the step sizes of iterations t … t + n - 1; raise ModelError unless all are finite and > 0.
 
-    A function that was written for a number, such as ``lambda t: 0.1 / max(t, 1)``, is asked for each t by itself.
+    A function that does not accept arrays, such as ``lambda t: 0.1 / max(t, 1)``, is called for each t.
     """
     found = _evaluated(step_size, np.arange(t, t + n, dtype=np.float64))
     try:
         steps = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ModelError(f"the step size must give numbers, got {found!r}") from None
-    if steps.ndim == 0:  # a function that gives the same for every t
+        raise ModelError(f"the step size function must return numbers, got {found!r}") from None
+    if steps.ndim == 0:  # a function that returns one number for all t
         steps = np.full(n, float(steps))
     if steps.shape != (n,):
         raise ModelError(
-            f"the step size must give one value for each t: {n} expected, got shape {steps.shape}"
+            f"the step size function must return one value per t: {n} expected, got shape {steps.shape}"
         )
     bad = ~(np.isfinite(steps) & (steps > 0))
     if bad.any():
@@ -153,7 +153,7 @@ def tabulate(step_size: StepSize, t: int, n: int) -> Array:
 
 
 def _evaluated(step_size: StepSize, t: Array) -> Any:
-    """Return ε of an array of iterations, or if the function does not take arrays, of one after the other."""
+    """Return ε at an array of iterations; if the function does not accept arrays, call it for each iteration."""
     try:
         return step_size(t)
     except (TypeError, ValueError):  # "the truth value of an array", math.sqrt of an array, …

@@ -1,7 +1,7 @@
-"""Entries drawn with replacement: how many of them fall into each chunk of the data.
+"""Subsamples of entries with replacement: the number of draws from each chunk of the data.
 
-|Ω| uniform draws from a part are as many draws from each of its chunks as a multinomial tells, uniform in the chunk:
-so every chunk draws its own entries (in the core), whichever thread works on it.
+|Ω| uniform draws from a part are equivalent to multinomial numbers of draws from its chunks, uniform within each chunk.
+So the entries of a chunk are drawn (in the core) independently of the thread that works on it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 @final
 @dataclass(frozen=True, eq=False)
 class Subsample:
-    """`size` draws an iteration from the entries of a part; `entries` are those of its chunks, (parts, chunks)."""
+    """`size` draws per iteration from the entries of a part; `entries` are their numbers, shape (parts, chunks)."""
 
     size: int
     entries: NDArray[np.int64]
 
     def draws(self, t: int, parts: NDArray[np.int32], key: int) -> NDArray[np.int32]:
-        """Return the draws from each chunk at iterations t, t + 1, …, one for each part: a function of t and key.
+        """Return the number of draws from each chunk at iterations t, t + 1, …, one iteration for each of `parts`.
+
+        The result depends on t and key only, not on earlier calls.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Likelihoods, priors and the factor model: what is being sampled."""
+"""Likelihoods, priors and the factor model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files of this package share: the array type, checks of numbers, sums of exponentials."""
+"""Helpers of this package: the array type, checks of numbers, log-sum-exp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psgld.errors import ModelError
 
 Array = NDArray[np.float64]
 
-_CHUNK = 1 << 16  # terms held at once: half a megabyte, so that the exponentials stay in cache
+_CHUNK = 1 << 16  # terms computed at a time: half a megabyte, so that they stay in cache
 
 
 def real(x: ArrayLike) -> Array:
@@ -22,7 +22,7 @@ def real(x: ArrayLike) -> Array:
 
 
 def positive(owner: str, name: str, value: object, remedy: str = "") -> float:
-    """Return `value` as a float, or say why it cannot be the positive number `owner` needs."""
+    """Return `value` as a float; raise ModelError unless it is a finite number > 0."""
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     if not 0.0 < number < math.inf:
         tail = f"; {remedy}" if remedy else ""
@@ -31,12 +31,12 @@ def positive(owner: str, name: str, value: object, remedy: str = "") -> float:
 
 
 def optional_positive(owner: str, name: str, value: object) -> float | None:
-    """Like `positive`, and None (learnt from the data) stays None."""
+    """Return `value` as `positive` does, or None (learnt from the data) if it is None."""
     return None if value is None else positive(owner, name, value, f"leave {name} out to have it learnt")
 
 
 def log_sum_exp(terms: Callable[[slice], Array], size: int, width: int) -> Array:
-    """Return log Σ_m exp(terms[i, m]) for i < size, with `width` terms each, a slice of rows at a time."""
+    """Return log Σ_m exp(terms[i, m]) for i < size, with `width` terms each; `terms` computes a slice of rows."""
     out = np.empty(size)
     rows = max(1, _CHUNK // width)
     for first in range(0, size, rows):

@@ -1,4 +1,4 @@
-"""What is being sampled: the likelihood of V given W H, and the priors of W and of H."""
+"""The factor model: the likelihood of V given W H, and the priors of W and of H."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FactorModel:
     """The factor model v_ij ~ p(· | μ_ij), μ_ij = Σ_k w_ik h_kj, with independent priors on w and h.
 
     With `bias`, μ_ij = Σ_k w_ik h_kj + a_i + c_j. The biases are two more components, W' = [W, a, 1] and
-    H' = [H; 1; c], whose ones do not move; the prior mean of c is the global offset, which is learnt.
+    H' = [H; 1; c], whose ones are constant. The prior mean of c is the global offset, which is learnt.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class FactorModel:
     row_prior, col_prior
         The priors of W and of H; by default `Normal()` for `Gaussian()` and `Bernoulli()`, `Exponential()` for others.
     bias
-        Whether rows and columns have biases of their own: for real-valued factors.
+        Whether each row and each column has a bias; only for real-valued factors.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class FactorModel:
     ) -> None:
         member = as_likelihood(likelihood)
         default = Exponential() if member.nonnegative_mean else Normal()
-        # With one prior given, the other is of its kind: W ≥ 0 with a real H is no model here.
+        # If one prior is given, the other is of the same kind: W ≥ 0 with a real-valued H is not supported.
         row = _like(col_prior, default) if row_prior is None else row_prior
         col = _like(row_prior, default) if col_prior is None else col_prior
         if not isinstance(bias, bool | np.bool_):
@@ -85,7 +85,7 @@ class FactorModel:
 
     @cached_property
     def modes(self) -> tuple[Mode, ...]:
-        """The modes: rows and columns of V, each with its prior and the layout of its stored components."""
+        """The modes of V, rows and columns, each with its prior and the layout of its stored components."""
         priors = (self.row_prior, self.col_prior)
         biases = len(priors) if self.bias else 0
         return tuple(Mode(axis, self.rank, prior, biases) for axis, prior in enumerate(priors))
@@ -97,13 +97,13 @@ class FactorModel:
 
     @property
     def centred(self) -> bool:
-        """Whether the mean is subtracted from the data: v ~ Normal, and there are biases, or the model is BPMF."""
+        """Whether the mean is subtracted from the data: v is normal, and there are biases or normal–Wishart priors."""
         wishart = any(isinstance(mode.prior, NormalWishart) for mode in self.modes)
         return self.likelihood.normal and (self.bias or wishart)
 
     @property
     def components(self) -> int:
-        """The number of components that are stored: the rank, and two more for the biases."""
+        """The number of stored components: the rank, and two more if there are biases."""
         return self.modes[0].components
 
     def check_values(self, values: ArrayLike) -> None:
@@ -111,7 +111,7 @@ class FactorModel:
         self.likelihood.check(values)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the model in a form fit for JSON."""
+        """Return the model as a dictionary that is serialisable as JSON."""
         return {
             "rank": self.rank,
             "likelihood": self.likelihood.to_dict(),
@@ -133,7 +133,7 @@ class FactorModel:
 
 
 def _like(other: Prior | None, default: Prior) -> Prior:
-    """Return the default prior of the kind of the other factor's, if that one was given."""
+    """Return the default prior of the same kind as the other factor's, if that was given; else `default`."""
     if not isinstance(other, Prior):
         return default
     if isinstance(other, NormalWishart):
@@ -155,7 +155,7 @@ def _check_rank(rank: object) -> int:
 
 
 def _check_priors(likelihood: Likelihood, row: Prior, col: Prior, bias: bool) -> None:
-    """Raise ModelError if the likelihood, the priors and the biases do not go together."""
+    """Raise ModelError if the likelihood, the priors and the biases are incompatible."""
     for names, prior in zip(NAMES, (row, col), strict=True):
         side = names.prior
         if not isinstance(prior, Prior):
@@ -169,8 +169,7 @@ def _check_priors(likelihood: Likelihood, row: Prior, col: Prior, bias: bool) ->
             )
         if likelihood.signed and prior.nonnegative:
             raise ModelError(
-                f"{side} = {prior!r} keeps Σ_k w_ik h_kj from being negative, {likelihood!r} needs both signs; "
-                "use Normal()"
+                f"{side} = {prior!r} keeps Σ_k w_ik h_kj >= 0, {likelihood!r} needs both signs; use Normal()"
             )
     if row.nonnegative != col.nonnegative:
         raise ModelError(
@@ -185,7 +184,7 @@ def _check_priors(likelihood: Likelihood, row: Prior, col: Prior, bias: bool) ->
 
 
 def _check_degrees(side: str, prior: Prior, least: int) -> None:
-    """Raise ModelError if a Wishart distribution has too few degrees of freedom for its number of components."""
+    """Raise ModelError if a Wishart prior has fewer degrees of freedom than components."""
     if isinstance(prior, NormalWishart) and prior.nu0 is not None and prior.nu0 < least:
         raise ModelError(
             f"{side}: nu0 must be >= {least}, the number of components (biases included), got {prior.nu0:g}; "

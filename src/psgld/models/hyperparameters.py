@@ -1,4 +1,4 @@
-"""The hyperparameters: rates of the priors, offset, dispersion; where they start, their conjugate draws."""
+"""Hyperparameters (rates of the priors, offset, dispersion): their initial values and their conjugate draws."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from psgld.models.priors.normal_wishart import NormalWishart, RowNormal
 class ModeHyper:
     """The hyperparameters of a mode: rates or precisions (K',) of its components.
 
-    Under a normal–Wishart prior also the mean m (K',) and the precision Λ (K', K') of its rows; the rates are then the
+    A normal–Wishart prior also has the mean m (K',) and the precision Λ (K', K') of the rows; the rates are then the
     diagonal of Λ.
     """
 
@@ -32,9 +32,9 @@ class ModeHyper:
 
 @dataclass(frozen=True, eq=False)
 class Hyper:
-    """A state of the hyperparameters: those of each mode, the global offset, the dispersion φ.
+    """Values of the hyperparameters: those of each mode, the global offset, the dispersion φ.
 
-    `theta` are the parameters of the likelihood but φ, which is 1 where the likelihood has none.
+    `theta` are the parameters of the likelihood except φ. φ is 1 if the likelihood has none.
     """
 
     modes: tuple[ModeHyper, ...]
@@ -57,12 +57,12 @@ class Hyper:
         return likelihood.joined(self.phi, self.theta.tolist())
 
     def with_parameters(self, likelihood: Likelihood, theta: Theta) -> Hyper:
-        """Return the same with these parameters of the likelihood."""
+        """Return a copy with these parameters of the likelihood."""
         phi, others = likelihood.split(theta)
         return replace(self, phi=float(phi), theta=real(others))
 
     def arrays(self) -> dict[str, Any]:
-        """Return arrays and numbers by the names of the store; those that a prior does not have are empty."""
+        """Return arrays and numbers by their names in a store; those that a prior does not have are empty."""
         out: dict[str, Any] = {n.rate: mode.rate for n, mode in zip(NAMES, self.modes, strict=True)}
         out |= {"offset": self.offset, "phi": self.phi, "theta": self.theta}
         for n, mode in zip(NAMES, self.modes, strict=True):
@@ -73,7 +73,7 @@ class Hyper:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> Hyper:
-        """Return the state whose `arrays` these are; those that a prior does not have may be left out."""
+        """Return the values that `arrays` returned; arrays that a prior does not have may be missing."""
         modes = []
         for n in NAMES:
             mean = real(arrays.get(n.mean, ()))
@@ -83,7 +83,7 @@ class Hyper:
         return cls(tuple(modes), float(arrays["offset"]), float(arrays["phi"]), theta)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the state in a form fit for JSON."""
+        """Return the values as a dictionary that is serialisable as JSON."""
         return {
             name: value.tolist() if isinstance(value, np.ndarray) else value
             for name, value in self.arrays().items()
@@ -92,7 +92,7 @@ class Hyper:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Hyper:
-        """Return the state that `to_dict` described."""
+        """Return the values that `to_dict` described."""
         return cls.from_arrays(record)
 
 
@@ -107,7 +107,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class FactorStats:
-    """What the draws need of a factor: its number of rows, and Σx and Σx² of each component, shape (K',).
+    """Sufficient statistics of a factor: its number of rows, and Σx and Σx² of each component, shape (K',).
 
     A normal–Wishart prior also needs the Gram matrix Σxxᵀ, shape (K', K').
     """
@@ -119,12 +119,13 @@ class FactorStats:
 
 
 def start(model: FactorModel, moments: Moments, theta: Theta) -> Hyper:
-    """Return hyperparameters of the data's scale: K E[w] E[h] = E[v], or K Var(w) Var(h) = E[(v - offset)²].
+    """Return initial hyperparameters on the scale of the data:
 
-    For non-negative factors of Gaussian values, K E[w] E[h] = sqrt(E[v²]).
+        K E[w] E[h] = E[v],   or   K Var(w) Var(h) = E[(v - offset)²] for real-valued factors,
+        K E[w] E[h] = sqrt(E[v²]) for non-negative factors of Gaussian values.
 
-    What the user fixed stays as it is, and the other factor makes up for it. `theta` are the parameters of the
-    likelihood at the start; moments are those of η.
+    Values that the user fixed are kept, and the other factor is scaled accordingly. `theta` are the initial parameters
+    of the likelihood; `moments` are those of η.
 
     Examples
     --------
@@ -145,14 +146,14 @@ def start(model: FactorModel, moments: Moments, theta: Theta) -> Hyper:
 
 
 def _with_normal(mode: Mode, rate: Array, normal: RowNormal | None) -> ModeHyper:
-    """Return the hyperparameters of a mode; where its rows are normal, the rates are their precisions."""
+    """Return the hyperparameters of a mode; if its rows are normal, the rates are the diagonal of their precision."""
     if normal is None:
         return ModeHyper(rate)
     return ModeHyper(np.where(mode.free, np.diag(normal.precision), 1.0), normal)
 
 
 def _offset(model: FactorModel, modes: Sequence[ModeHyper], offset: float) -> float:
-    """Return the offset: the mean of the biases that have it, where that is part of a normal–Wishart prior."""
+    """Return the offset; under a normal–Wishart prior it is the mean of the column biases."""
     for mode, hyper in zip(model.modes, modes, strict=True):
         if mode.centred and hyper.normal is not None:
             return float(hyper.normal.mean[mode.bias])
@@ -160,9 +161,9 @@ def _offset(model: FactorModel, modes: Sequence[ModeHyper], offset: float) -> fl
 
 
 def start_sizes(model: FactorModel, moments: Moments, start: Hyper) -> tuple[Array, ...]:
-    """Return the sizes (K',) at which the factors start: those of their priors, unless W H would exceed the data.
+    """Return the initial sizes (K',) of the factors: those of their priors, or smaller if W H would exceed the data.
 
-    It would under weak priors that were both given, and the way back from there is long.
+    It does if weak priors were given for both factors; from there a chain would converge slowly.
     """
     sizes = [
         np.array([mode.prior.size_at(float(rate)) for rate in hyper.rate])
@@ -177,24 +178,24 @@ def start_sizes(model: FactorModel, moments: Moments, start: Hyper) -> tuple[Arr
 
 
 def _product(model: FactorModel, moments: Moments) -> float:
-    """Return what typical sizes of w and h multiply to; they must explain what the offset leaves, without one all."""
+    """Return the product of typical sizes of w and h that explains the data, or their deviation from the offset."""
     spread = _or_one(moments.variance + (0.0 if model.bias else moments.mean**2))
     if not model.nonnegative:
         return float(np.sqrt(spread / model.rank))
-    # Only Gaussian values may be negative; then their mean says nothing of their size.
+    # Gaussian values may be negative; their mean is then no measure of their size.
     size = moments.mean if moments.mean > 0.0 and model.likelihood.nonnegative_mean else np.sqrt(spread)
     return float(size / model.rank)
 
 
 def _or_one(value: float) -> float:
-    """Return the value if it can serve as a scale, else 1: an empty or constant matrix has none."""
+    """Return the value if it is positive, else 1: an empty or constant matrix has no scale."""
     return value if value > 0.0 else 1.0
 
 
 def _sizes(model: FactorModel, product: float) -> list[float]:
-    """Return the typical sizes of the factors, which multiply to `product` as far as they are free.
+    """Return the typical sizes of the factors: those given by priors, the others such that all multiply to `product`.
 
-    Of factors whose priors were all given, the last makes up for the others.
+    If all priors were given, the size of the last factor is chosen such that the product holds.
     """
     given = [None if m.prior.given is None else m.prior.size_at(m.prior.given) for m in model.modes]
     if None not in given:
@@ -206,7 +207,7 @@ def _sizes(model: FactorModel, product: float) -> list[float]:
 
 
 def _rates(mode: Mode, size: float, bias_size: float) -> Array:
-    """Return the rate of each component: a bias is as large as the data; a frozen one has 1, unused."""
+    """Return the rate of each component. A bias has the size of the data; a constant component has rate 1, unused."""
     prior, free = mode.prior, mode.free
     sizes = np.where(np.arange(len(free)) < mode.rank, size, bias_size)
     rates = [prior.rate_for(float(s)) if prior.given is None else prior.given for s in sizes]
@@ -222,14 +223,14 @@ def draw(
     rss: float | None = None,
     size: int | None = None,
 ) -> Hyper:
-    """Draw all that is learnt given the factors, one after the other: rates, offset, and φ of a Gaussian.
+    """Draw the learnt hyperparameters given the factors, in turn: rates, offset, and φ of a Gaussian.
 
         rate | W, H ~ Gamma(1 + …, 1/start + …)  or  (m, Λ) | W, H ~ normal–Wishart,
         offset | c ~ Normal(mean c, 1/(Jλ_c)),
         1/φ | residuals ~ Gamma(1 + size/2, 1e-6 φ_start + rss/2)
 
-    The hyperpriors take their scale from `start`, so that the units of the data do not matter.
-    Other parameters are drawn by `ParameterMove`; without `rss` and `size` φ stays as it is.
+        The hyperpriors are scaled by `start`, so that the units of the data do not matter. Without `rss` and `size`, φ is
+    not drawn. `ParameterMove` draws the other parameters of the likelihood.
     """
     moves = _moving_rates(model, [s.count for s in stats])
     rates = [
@@ -253,7 +254,7 @@ def draw(
 
 
 def _draw_normal(mode: Mode, stats: FactorStats, start: Array, rng: np.random.Generator) -> RowNormal | None:
-    """Draw the mean and the precision of the rows, under a prior that has them."""
+    """Draw the mean and the precision of the rows under a normal–Wishart prior; return None for other priors."""
     if not isinstance(mode.prior, NormalWishart):
         return None
     assert stats.gram is not None
@@ -263,9 +264,9 @@ def _draw_normal(mode: Mode, stats: FactorStats, start: Array, rng: np.random.Ge
 def _moving_rates(model: FactorModel, counts: Sequence[int]) -> list[NDArray[np.bool_]]:
     """Return the components of each factor whose rates are drawn.
 
-    The data see only the product of W and H: W → cW, H → H/c with rates λ_w/c and cλ_h fits as well, and with both
-    rates free a chain would wander far along that ridge. So where all are learnt, the longest factor keeps the rate it
-    started with, which pins its scale. That takes nothing from the model.
+    Only the product of W and H is identified: W → cW, H → H/c with rates λ_w/c and cλ_h has the same likelihood. With
+    both rates free a chain would drift far along that ridge. So if all rates are learnt, the longest factor keeps its
+    initial rate, which fixes the scale without restricting the model.
     """
     moves = [mode.free & _has_rates(mode.prior) for mode in model.modes]
     longest = int(np.argmax(counts))
@@ -274,7 +275,7 @@ def _moving_rates(model: FactorModel, counts: Sequence[int]) -> list[NDArray[np.
 
 
 def _has_rates(prior: Prior) -> bool:
-    """Return whether a prior has rates of its own to learn: a normal–Wishart prior has a matrix."""
+    """Return whether a prior has rates to learn; a normal–Wishart prior has a precision matrix instead."""
     return prior.learnt and not isinstance(prior, NormalWishart)
 
 
@@ -287,7 +288,7 @@ def _draw_rates(
     moves: NDArray[np.bool_],
     rng: np.random.Generator,
 ) -> Array:
-    """Draw the rates of the components that move, given the factor; the others stay."""
+    """Draw the rates of the components in `moves` given the factor; the others are kept."""
     if not moves.any():
         return rate
     number, total = (e[moves] for e in prior.evidence(stats.count, stats.sum, stats.sumsq, mean))

@@ -2,8 +2,8 @@
 
     x' = [x, b_1 … b_M]:   component K + m holds the bias of mode m, and ones in every other mode
 
-So the product over the modes adds up the biases. A matrix has two modes, W' = [W, a, 1] and H' = [H, 1, c]; biases and
-offset are packed and unpacked here and nowhere else.
+So the product over the modes adds the biases. A matrix has two modes, W' = [W, a, 1] and H' = [H, 1, c]. Only this file
+packs and unpacks biases and offset.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from psgld.models.priors.families import Prior
 
 
 class ModeNames(NamedTuple):
-    """What the arrays of a mode are called in draws, stores and files."""
+    """Names of the arrays of a mode in draws, stores and files."""
 
     factor: str
     prior: str
@@ -31,7 +31,7 @@ class ModeNames(NamedTuple):
     labels: str
     dim: str
     side: str
-    """How users name the mode: `fold_in(side="rows")`."""
+    """The name of the mode in the public API: `fold_in(side="rows")`."""
 
 
 NAMES = (
@@ -45,7 +45,7 @@ NAMES = (
 """The modes of a matrix."""
 
 FACTORS = (*(n.factor for n in NAMES), *(n.bias for n in NAMES))
-"""The arrays that are as long as an axis of V."""
+"""The arrays with a dimension of V: one element per row or column of V, or K of them."""
 
 NORMALS = tuple(name for n in NAMES for name in (n.mean, n.precision))
 """The arrays that only a normal–Wishart prior has."""
@@ -83,7 +83,7 @@ class Mode:
 
     @property
     def names(self) -> ModeNames:
-        """What its arrays are called."""
+        """The names of its arrays."""
         return NAMES[self.axis]
 
     @property
@@ -93,12 +93,12 @@ class Mode:
 
     @property
     def bias(self) -> int | None:
-        """The component that holds its bias."""
+        """The component that stores its bias, or None without biases."""
         return self.rank + self.axis if self.biases else None
 
     @cached_property
     def free(self) -> NDArray[np.bool_]:
-        """The components that move: all but the ones that carry the biases of other modes."""
+        """The components that are sampled: all but the constant ones, which multiply the biases of other modes."""
         k = np.arange(self.components)
         free = np.asarray((k < self.rank) | (k == self.rank + self.axis))
         free.setflags(write=False)
@@ -110,14 +110,14 @@ class Mode:
         return self.biases > 0 and self.axis == self.biases - 1
 
     def prior_mean(self, offset: float) -> Array:
-        """Return the prior mean of each stored component: 0, and the offset where the biases have it."""
+        """Return the prior mean of each stored component: 0, and the offset for biases that are centred on it."""
         mean = np.zeros(self.components)
         if self.centred:
             mean[self.bias] = offset
         return mean
 
     def start_biases(self, x: NDArray[Any], offset: float) -> None:
-        """Put the biases of stored rows at their prior mean, and ones where those of other modes are carried."""
+        """Set the biases of stored rows to their prior mean, and the constant components to 1."""
         carried = slice(self.rank, None)
         x[:, carried] = np.where(self.free[carried], self.prior_mean(offset)[carried], 1.0)
 
@@ -137,5 +137,5 @@ class Mode:
         return x[:, : self.rank], self.unpack_bias(x[:, self.bias], offset)
 
     def unpack_bias(self, stored: NDArray[Any], offset: float) -> NDArray[Any]:
-        """Return the biases, given their stored component: without the offset, where it is their mean."""
+        """Return the biases, given their stored component: minus the offset if it is their prior mean."""
         return stored - offset if self.centred else stored

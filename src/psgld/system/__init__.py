@@ -1,1 +1,1 @@
-"""What is asked of the machine: files that are read without trust and written all or nothing, locks, memory, cores."""
+"""Operating system and files: untrusted input, atomic writes, locks, limits of memory and cores, cost model."""

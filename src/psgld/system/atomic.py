@@ -1,4 +1,4 @@
-"""Files that are written all or nothing: first beside, then renamed. Arrays in NumPy's `.npz`, never pickles."""
+"""Atomic writes: to a temporary file, which is then renamed. Arrays are stored as NumPy `.npz`, never as pickles."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from numpy.typing import NDArray
 from .archive import read_npz
 
 _LARGE, _BUFFER = 1 << 18, 1 << 20
-"""Bytes from which a file is written past the system's cache, and of the buffer for that."""
+"""Bytes from which on a file is written with direct I/O, and bytes of the buffer for it."""
 
 _own = threading.local()
-"""The buffer of a thread that writes."""
+"""The buffer of each thread that writes."""
 
 DAMAGE = (
     *(KeyError, ValueError, TypeError, IndexError, AttributeError, EOFError, OSError, MemoryError),
     *(zipfile.BadZipFile, NotImplementedError, RuntimeError, OverflowError, zlib.error),
     *(SyntaxError, TokenError, struct.error),
 )
-"""What NumPy, zipfile and JSON raise on a file that is something else, cut off or tampered with."""
+"""Exceptions that NumPy, zipfile and JSON raise on a file of another format, truncated or tampered with."""
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays by name to an `.npz`."""
+    """Write arrays by name to an `.npz`, atomically."""
     plain: dict[str, Any] = {name: np.asarray(a) for name, a in arrays.items()}
     _write(path, lambda file: np.savez(file, **plain))
 
 
 def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Read the arrays of an `.npz`, or some of them; raise one of `DAMAGE` if that cannot be done."""
+    """Return the arrays of an `.npz`, or some of them; raise one of `DAMAGE` if that fails."""
     return read_npz(path, names)
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give out a name beside, and rename the file that was written there when the block ends; all or nothing."""
+    """Context manager that yields a temporary path, and renames the file written there to `path` on success."""
     beside = _beside(path)
     try:
         yield beside
@@ -61,23 +61,22 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, *parts: bytes | memoryview) -> None:
-    """Write a file of these parts."""
+    """Write these parts to a file, atomically."""
     _write(path, lambda file: _fill(file, parts))
 
 
 @final
 class Several:
-    """Files that are written all or nothing each, and wait for the disk once, when the block ends.
+    """Context manager that writes several files, each atomically, and syncs them to disk together at the end.
 
-    Until then none of them is there: first all are written beside, then the disk takes them in, then they get
-    their names.
+    All files are first written to temporary ones; at the end these are synced, then renamed.
     """
 
     def __init__(self) -> None:
         self._beside: dict[Path, Path] = {}
 
     def write(self, path: Path, *parts: bytes | memoryview) -> None:
-        """Write a file of these parts."""
+        """Write these parts to a temporary file, to be renamed to `path` at the end."""
         beside = _beside(path)
         self._beside[path] = beside
         with open(beside, "wb") as file:
@@ -101,7 +100,7 @@ class Several:
 
 
 def sync(path: Path) -> None:
-    """Have the disk take in a file, or the names in a folder."""
+    """Flush a file, or the entries of a directory, to disk (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -117,10 +116,10 @@ def _fill(file: BinaryIO, parts: Sequence[bytes | memoryview]) -> None:
 
 
 def _write_directly(file: int, parts: Iterable[bytes | memoryview]) -> None:
-    """Write past the system's cache, which would take most of the time of a large file: a processor's, not the disk's.
+    """Write with direct I/O: for a large file, copying to the page cache takes longer than writing to disk.
 
-    That needs memory and places in the file at multiples of a page, hence a buffer; what is left at the end of the file
-    goes the usual way. So does all of it where the file system knows no other.
+    Direct I/O needs memory and file offsets aligned to pages, hence a buffer. The end of the file, shorter than a page,
+    is written through the cache, and so is all of it if the file system does not support direct I/O.
     """
     if not hasattr(_own, "buffer"):
         _own.buffer = memoryview(mmap.mmap(-1, _BUFFER))
@@ -141,19 +140,19 @@ def _write_directly(file: int, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def _write_out(file: int, content: memoryview, direct: bool) -> bool:
-    """Write all of it; return whether the cache can still be passed by."""
+    """Write all of `content`; return whether direct I/O is still possible."""
     while content.nbytes:
         try:
             content = content[os.write(file, content) :]
         except OSError as error:
             if not direct or error.errno != errno.EINVAL:
                 raise
-            direct = _set_direct(file, False)  # a file system that wants larger multiples
+            direct = _set_direct(file, False)  # the file system needs a larger alignment
     return direct
 
 
 def _set_direct(file: int, wanted: bool) -> bool:
-    """Ask the system to pass its cache by; return whether it does."""
+    """Turn direct I/O on or off; return whether it is on."""
     flag = getattr(os, "O_DIRECT", 0)
     flags = fcntl.fcntl(file, fcntl.F_GETFL)
     try:
@@ -164,7 +163,7 @@ def _set_direct(file: int, wanted: bool) -> bool:
 
 
 def _beside(path: Path) -> Path:
-    """Return another name in the same folder, of this process and thread alone."""
+    """Return a temporary path in the same directory, unique to this process and thread."""
     return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.partial")
 
 

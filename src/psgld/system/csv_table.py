@@ -1,4 +1,4 @@
-"""CSV that is safe to open in a spreadsheet: a label that would be run as a formula gets an apostrophe in front."""
+"""Writes CSV that is safe to open in a spreadsheet: labels that look like formulas get a leading apostrophe."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, final
 from ..errors import warn
 
 _STARTS = "=+-@\t\r"
-"""What a spreadsheet takes for the start of a formula."""
+"""Characters that start a formula in a spreadsheet."""
 
 
 @final
 class CsvTable:
-    """Writes rows to an open file; `close` says how many cells have got an apostrophe."""
+    """Writes rows to an open file; `close` warns if cells were changed."""
 
     def __init__(self, file: Any, header: Iterable[str]) -> None:
         self._writer = csv.writer(file, lineterminator="\n")
@@ -28,11 +28,11 @@ class CsvTable:
         self._writer.writerows([self._cell(cell) for cell in row] for row in rows)
 
     def close(self) -> None:
-        """Warn if labels were changed."""
+        """Warn if cells were written with a leading apostrophe."""
         if self._guarded:
             warn(
                 f"{self._guarded} cell(s) that a spreadsheet would run as formulas, the first {self._first!r}, are "
-                "written with an apostrophe in front; Parquet and JSON have the labels as they are"
+                "written with a leading apostrophe; write Parquet or JSON to keep the labels unchanged"
             )
 
     def _cell(self, cell: Any) -> Any:

@@ -1,7 +1,7 @@
-"""What this process may take of the machine: memory and cores, also in a container or a job of a batch system.
+"""The memory and cores that this process may use, also in a container or a batch job.
 
-Those limit a process by its control groups (cgroups, version 2 or 1), which are folders one within the other: a limit
-of any of them holds.
+Containers and batch systems limit a process by control groups (cgroups, version 2 or 1). These are nested directories;
+the limits of all of them apply.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from ..errors import in_bytes
 _ROOT = Path("/")
 
 _THREAD = 12 << 20
-"""Bytes of address space of a thread of Python: its stack, and what it allocates to begin with."""
+"""Bytes of address space of a Python thread: its stack, and its first allocations."""
 
 _TOPS = {"": "sys/fs/cgroup", "memory": "sys/fs/cgroup/memory", "cpu": "sys/fs/cgroup/cpu"}
-"""Where the groups are: of version 2, and of each kind of version 1."""
+"""Directories of the groups: version 2, and each controller of version 1."""
 
 
 def available_memory() -> int | None:
-    """Return the bytes that can be allocated without swapping or being killed, where the system tells."""
+    """Return the bytes that can be allocated without swapping or being killed; None if they are unknown."""
     free = _entries(_ROOT / "proc/meminfo", "MemAvailable:")
     return min((*(1024 * kilobytes for kilobytes in free), *_memory_left(_ROOT)), default=None)
 
 
 def check_room_for_threads(n: int) -> None:
-    """Raise MemoryError unless the address space has room for n threads more.
+    """Raise MemoryError unless the address space has room for n more threads.
 
-    Python waits for ever for a thread that has no memory to begin with.
+    Python would wait forever for a thread that cannot allocate memory at its start.
     """
     size = n * _THREAD
     try:
@@ -45,7 +45,7 @@ def check_room_for_threads(n: int) -> None:
 
 
 def available_cores() -> int:
-    """Return the number of cores this process may use; of a share of one, that one."""
+    """Return the number of cores that this process may use, rounded up: at least 1."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:
@@ -54,12 +54,12 @@ def available_cores() -> int:
 
 
 def cores_of_quota() -> int:
-    """Return the number of cores that all processes of this container or job may keep busy together."""
+    """Return the number of cores that all processes of this container or job may use in total, rounded up."""
     return _cores_allowed(_ROOT)
 
 
 def _memory_left(root: Path) -> Iterator[int]:
-    """Yield what is left to each group; cache of files counts as left, it would be dropped."""
+    """Yield the free memory of each group; the page cache counts as free, because it can be dropped."""
     for group in _groups(root, "memory"):
         for limit, used, prefix in (
             ("memory.max", "memory.current", ""),
@@ -77,7 +77,7 @@ def _memory_left(root: Path) -> Iterator[int]:
 
 @cache
 def _cores_allowed(root: Path) -> int:
-    """Return the cores that the quotas of all groups allow: microseconds of work in a period of so many."""
+    """Return the cores that the quotas of all groups allow; a quota is microseconds of CPU time per period."""
     allowed: float = os.cpu_count() or 1
     for group in _groups(root, "cpu"):
         for quota in (
@@ -90,7 +90,7 @@ def _cores_allowed(root: Path) -> int:
 
 
 def _groups(root: Path, kind: str) -> Iterator[Path]:
-    """Yield the folders of the groups of this process that limit a kind of resource."""
+    """Yield the directories of the groups of this process that limit a resource (`kind`)."""
     for line in _lines(root / "proc/self/cgroup"):
         _, kinds, path = line.split(":", 2)
         for name in {"", kind} & set(kinds.split(",")):
@@ -100,13 +100,13 @@ def _groups(root: Path, kind: str) -> Iterator[Path]:
 
 
 def _entries(file: Path, *names: str) -> list[int]:
-    """Return the numbers after these names in a file, of those that are there."""
+    """Return the numbers after these names in a file; missing names are skipped."""
     rows = (line.split() for line in _lines(file))
     return [int(words[1]) for words in rows if words and words[0] in names]
 
 
 def _numbers(file: Path) -> list[int]:
-    """Return the numbers in a file, if it is there and holds nothing else."""
+    """Return the numbers in a file; empty if it does not exist or contains anything else."""
     words = " ".join(_lines(file)).split()
     return [int(word) for word in words] if all(word.lstrip("-").isdigit() for word in words) else []
 

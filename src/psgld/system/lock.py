@@ -1,7 +1,8 @@
-"""One owner of a store at a time: a lock that is there before the store is, and that a crash releases.
+"""A lock that gives one run at a time the right to write to a store; a crash releases it.
 
-The lock is the system's (flock) on a file beside the store, `.run.zarr.lock`, in which its owner says who it is. The
-system forgets it when the process ends, however it ends; the file goes when the run is over.
+The lock is a system lock (flock) on a file next to the store, `.run.zarr.lock`, which is created before the store. The
+file names the process that holds the lock. The system releases the lock when the process ends, for any reason; the file
+is removed at the end of the run.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from pathlib import Path
 
 from ..errors import DataError, warn
 
-_MOST, _LOOKS = 1000, 50
-"""Bytes that are read of what an owner says, and how often before it is taken to say nothing."""
+_MOST, _ATTEMPTS = 1000, 50
+"""Bytes read of the name of the holder, and attempts to read it."""
 
 
 @contextmanager
 def owned(path: Path) -> Iterator[None]:
-    """Own a store, whether it is there already or not; raise DataError if another run does."""
+    """Hold the lock of a store, existing or not, within a block; raise DataError if another run holds it."""
     if not path.parent.is_dir():
         raise DataError(f"cannot write {path}: there is no directory {path.parent}; make it first")
     file = path.with_name(f".{path.name}.lock")
@@ -32,14 +33,14 @@ def owned(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # First the name goes, then the lock: who finds the name without a lock has found a new file.
+        # The file is removed before the lock is released: so a file that is found without a lock is a new one.
         with suppress(OSError):
             file.unlink()
         os.close(handle)
 
 
 def _take(path: Path, file: Path) -> int:
-    """Return the open file whose lock is ours."""
+    """Return the handle of the lock file, locked by this process."""
     while True:
         try:
             handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -53,7 +54,7 @@ def _take(path: Path, file: Path) -> int:
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # its last owner took the name away in between: once more
+        os.close(handle)  # the last holder removed the file in the meantime: try again
 
 
 def _locked(handle: int, path: Path) -> bool:
@@ -69,7 +70,7 @@ def _locked(handle: int, path: Path) -> bool:
 
 
 def _is(handle: int, file: Path) -> bool:
-    """Return whether an open file is still the one of that name."""
+    """Return whether an open file is still the one at that path."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(file, follow_symlinks=False))
     except FileNotFoundError:
@@ -82,11 +83,11 @@ def _introduction() -> bytes:
 
 
 def _owner(handle: int) -> str:
-    """Return who owns the lock, if that can be read; it may be about to say so."""
-    for _ in range(_LOOKS):
+    """Return the holder of the lock as text, or "" if it is unknown; the holder may be about to write its name."""
+    for _ in range(_ATTEMPTS):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            said = json.loads(os.pread(handle, _MOST, 0))
-            process, host, since = int(said["process"]), str(said["host"]), str(said["since"])
+            holder = json.loads(os.pread(handle, _MOST, 0))
+            process, host, since = int(holder["process"]), str(holder["host"]), str(holder["since"])
             return " ".join(f" (process {process} on {host[:100]}, since {since[:40]})".splitlines())
         time.sleep(0.01)
     return ""

@@ -1,7 +1,7 @@
-"""Zarr, imported when it is needed, left without a traceback, and shown nothing but arrays as psgld writes them.
+"""Imports Zarr on demand, shuts it down cleanly, and opens only arrays in the format that psgld writes.
 
-Zarr reads many more kinds of arrays, and some of their filters run code: those of version 2 may be pickles. So the
-metadata of an array are looked at before Zarr sees them, and its data are not touched unless all is as expected.
+Zarr reads many other kinds of arrays, and some of their filters run code: those of version 2 may be pickles. So the
+metadata of an array are validated before Zarr parses them, and its data are read only if the metadata are as expected.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 from ..errors import DataError
 
 _PATIENCE = 10.0
-"""Seconds that the end of a process waits for Zarr's thread."""
+"""Seconds to wait for Zarr's thread at the end of the process."""
 
 
 def zarr_library(what: str, otherwise: str = "") -> Any:
-    """Return Zarr, or say what needs it, how to get it and what else could be done."""
+    """Return the module zarr; if it is missing, raise a DataError that says what needs it and how to install it."""
     try:
         import zarr
     except ImportError:
         raise DataError(f"{what}: pip install 'psgld[store]'{otherwise}") from None
-    # What is registered last is called first: before Zarr's own end, which its import has registered.
+    # Functions are called in reverse order of registration: this one before that of Zarr, registered on import.
     atexit.unregister(_end_the_loop)
     atexit.register(_end_the_loop)
     return zarr
@@ -32,8 +32,8 @@ def zarr_library(what: str, otherwise: str = "") -> Any:
 def _end_the_loop() -> None:
     """Stop the event loop of Zarr's thread, and wait until it has stopped.
 
-    Zarr does so itself when the process ends, but waits a fifth of a second only, then closes the loop, stopped or
-    not: on a busy machine that prints "Cannot close a running event loop".
+    Zarr does so itself at the end of the process, but waits for 0.2 seconds only, then closes the loop even if it is
+    running: on a busy machine that prints "Cannot close a running event loop".
     """
     with suppress(ImportError, AttributeError, RuntimeError):  # another version of Zarr, or nothing to stop
         from zarr.core import sync
@@ -52,23 +52,23 @@ _CODECS: tuple[dict[str, Any], ...] = (
     {"name": "vlen-utf8"},
     {"name": "vlen-utf8", "configuration": {}},
 )
-"""What turns the elements of a chunk into bytes; a checksum may follow."""
+"""Codecs that convert the elements of a chunk to bytes; a checksum may follow."""
 
 _CHECKSUMS: tuple[dict[str, Any], ...] = ({"name": "crc32c"}, {"name": "crc32c", "configuration": {}})
 
 _FREE = {"fill_value", "attributes", "dimension_names"}
-"""Parts of the metadata that decide nothing about how data are read."""
+"""Keys of the metadata that do not affect how data are read."""
 
 
 def plain_array(group: Any, path: str) -> Any:
-    """Return an array of a group, if its metadata are such as psgld writes; no data are read.
+    """Return an array of a group if its metadata are in the format that psgld writes; no data are read.
 
     Raises
     ------
     KeyError
-        If there is no such array.
+        If the array does not exist.
     ValueError
-        If it is another kind of array: of version 2, compressed, filtered, sharded, …
+        If it is in another format: version 2, compressed, filtered, sharded, …
     """
     from zarr import Array
     from zarr.core.sync import sync
@@ -79,14 +79,14 @@ def plain_array(group: Any, path: str) -> Any:
         raise KeyError(path)
     metadata = json.loads(content.to_bytes())
     if wrong := _unexpected(metadata):
-        raise ValueError(f"{path} is no array that psgld writes: {wrong}")
+        raise ValueError(f"{path} is not an array that psgld wrote: {wrong}")
     return Array.from_dict(place, metadata)
 
 
 def _unexpected(metadata: Any) -> str | None:
-    """Return what is not as psgld writes it, if anything is."""
+    """Return the first unexpected part of the metadata as text, or None."""
     if not isinstance(metadata, dict):
-        return "its metadata are no object"
+        return "its metadata are not a JSON object"
     shape = metadata.get("shape")
     chunks = _name(metadata.get("chunk_grid"), "regular", "chunk_shape")
     codecs = metadata.get("codecs")
@@ -110,7 +110,7 @@ def _unexpected(metadata: Any) -> str | None:
 
 
 def _name(part: Any, name: str, setting: str) -> Any:
-    """Return the setting of a part of the metadata, if it is of that name and has no other settings."""
+    """Return the setting of a part of the metadata, if the part has that name and no other settings; else None."""
     if isinstance(part, dict) and set(part) == {"name", "configuration"} and part["name"] == name:
         settings = part["configuration"]
         return settings[setting] if isinstance(settings, dict) and set(settings) == {setting} else None
@@ -118,7 +118,7 @@ def _name(part: Any, name: str, setting: str) -> Any:
 
 
 def _sizes(numbers: Any, least: int) -> bool:
-    """Tell whether these are sizes of the dimensions of an array."""
+    """Return whether these are valid sizes of dimensions."""
     return isinstance(numbers, list) and all(
         isinstance(n, int) and not isinstance(n, bool) and least <= n < 2**63 for n in numbers
     )

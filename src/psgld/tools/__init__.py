@@ -1,1 +1,1 @@
-"""What looks at a run from outside: the self-check, forecasts, the network."""
+"""Diagnostics: the self-check, forecasts of memory and time, network measurements."""

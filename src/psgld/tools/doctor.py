@@ -1,4 +1,4 @@
-"""What psgld finds on this machine, and whether it works there."""
+"""The self-check: versions, machine, a test run and its speed."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ OPTIONAL = {
     "polars": "data frames",
     "zarr": "stores",
     "pyarrow": "Parquet files",
-    "matplotlib": "pictures",
+    "matplotlib": "plots",
     "scikit-learn": "estimators",
     "arviz-stats": "R-hat and ESS",
     "xarray": "stores and ArviZ",
-    "mpi4py": "many machines",
+    "mpi4py": "runs on several machines",
 }
-"""Packages that psgld can use, and for what."""
+"""Optional packages and their uses."""
 
 _SIDE, _RANK, _BLOCKS = 512, 32, 8
 
 
 def examine() -> dict[str, Any]:
-    """Return versions, machine, self-check and speed, fit for JSON.
+    """Return versions, machine, self-check and speed, serialisable as JSON.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def examine() -> dict[str, Any]:
 
 
 def installed(name: str) -> str | None:
-    """Return the version of a package, or None."""
+    """Return the version of a package, or None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -69,7 +69,7 @@ def installed(name: str) -> str | None:
 
 
 def check() -> dict[str, Any]:
-    """Sample a tiny model: are its predictions near the truth, and the same on one and on two threads?"""
+    """Sample a small model; check that predictions are near the truth, and draws the same on one and two threads."""
     truth = synthetic(60, 40, rank=2, likelihood="poisson", seed=0)
     model = FactorModel(2, "poisson")
     sizes: dict[str, Any] = {"draws": 50, "tune": 500, "chains": 1, "progress": False}
@@ -82,12 +82,12 @@ def check() -> dict[str, Any]:
     mean = runs[0].predict(np.repeat(np.arange(60), 40), np.tile(np.arange(40), 60)).mean
     away = float(np.sqrt(np.mean((mean - truth.mu.ravel()) ** 2)) / truth.mu.std())
     if not away < 0.5:
-        return {"ok": False, "problem": f"predictions are {away:.2f} sd from the truth, 0.5 at most expected"}
+        return {"ok": False, "problem": f"predictions are {away:.2f} sd from the truth, expected at most 0.5"}
     return {"ok": True, "problem": None}
 
 
 def speed(seconds: float = 0.5) -> dict[str, float]:
-    """Time a dense Poisson model of rank 32 on all cores: iterations and entries a second."""
+    """Return iterations and entries per second of a dense Poisson model of rank 32 on all cores."""
     V = np.random.default_rng(0).poisson(4.0, (_SIDE, _SIDE)).astype(np.float32)
     model, sampler = FactorModel(_RANK, "poisson"), PSGLD(blocks=_BLOCKS)
 
@@ -98,7 +98,7 @@ def speed(seconds: float = 0.5) -> dict[str, float]:
 
     few = 50
     timed(few)
-    # The difference of two runs leaves out what happens once.
+    # The difference of two runs excludes the time of the setup.
     once = timed(few)
     many = few + max(few, int(seconds / max(once / few, 1e-6)))
     rate = (many - few) / max(timed(many) - once, 1e-9)
@@ -106,7 +106,7 @@ def speed(seconds: float = 0.5) -> dict[str, float]:
 
 
 def text(report: dict[str, Any]) -> str:
-    """Return what `examine` found in a form to read."""
+    """Return the report of `examine` as text."""
     memory, isa, verdict = report["memory_available"], report["PSGLD_ISA"], report["check"]
     lines = [("psgld", report["psgld"]), ("Python", report["python"])]
     lines += [(name, found or "NOT INSTALLED") for name, found in report["required"].items()]
@@ -122,7 +122,7 @@ def text(report: dict[str, Any]) -> str:
         ("self-check", "ok" if verdict["ok"] else f"FAILED: {verdict['problem']}"),
         (
             "speed",
-            f"{report['speed']['entries_per_second'] / 1e6:,.0f} million entries a second "
+            f"{report['speed']['entries_per_second'] / 1e6:,.0f} million entries per second "
             f"({_SIDE} × {_SIDE}, rank {_RANK}, {report['cores']} threads)",
         ),
     ]

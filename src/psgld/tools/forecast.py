@@ -1,13 +1,14 @@
-"""What a run would take before it is run: memory, messages and time, on R ranks of c cores.
+"""Forecasts memory, messages and time of a run on R ranks of c cores.
 
-An iteration updates a part: N / B entries, and all K (I + J) coefficients move. Shared by R ranks of c cores,
+An iteration reads a part, N / B entries, and updates all K (I + J) coefficients. On R ranks of c cores,
 
     t = (N / B · K a + K (I + J) · d) / (R c η) + p (latency + 4 w K min(I, J) / B / bandwidth) + o + s / B
 
-with a seconds an entry and component, d seconds a coefficient (K padded to whole vectors), η what threads lose to one
-another. With R > 1 each rank passes one strip of H on; p messages share a link; where a rank has m = B / R > 1 strips,
-the message is hidden behind the work on the other m - 1. o is the interpreter's part in an iteration. At the end of a
-cycle a table of sums of all strips, 48 K B bytes, and two single numbers are added over the ranks:
+with a seconds per entry and component, d seconds per coefficient (K padded to full SIMD vectors), and η the parallel
+efficiency of threads. With R > 1 each rank sends one strip of H to the next rank, and p messages share a link. If a
+rank has m = B / R > 1 strips, the message overlaps with the work on the other m - 1. o is the overhead of the
+interpreter per iteration. At the end of a cycle a table of sums of all strips, 48 K B bytes, and two numbers are summed
+over the ranks:
 
     s = u + 2 ⌈log2 R⌉ latency + 2 (R - 1) / R · 48 K B / bandwidth
 
@@ -34,16 +35,16 @@ from ..system import cost
 
 _VECTOR = 16
 _COPIES = {"identity": 2, "real-valued": 3, "non-negative": 5}
-"""Arrays of the size of the factors: themselves, what to go back to, momentum; bound and its sums."""
+"""Arrays of the size of the factors: factors, a copy to restore after a divergence, momentum; bound and its sums."""
 
 _SENT = {"identity": 1, "real-valued": 2, "non-negative": 3}
-"""Arrays that travel with a strip: itself, its momentum, its bound."""
+"""Arrays sent with a strip: the strip, its momentum, its bound."""
 
 
 @final
 @dataclass(frozen=True)
 class Size:
-    """V is I × J with N entries; the rank is K."""
+    """The size of a problem: V is I × J with N entries; the rank is K."""
 
     rows: int
     cols: int
@@ -57,26 +58,26 @@ class Size:
 
     @property
     def stride(self) -> int:
-        """K padded to whole vectors."""
+        """K padded to full SIMD vectors."""
         return -(-self.rank // _VECTOR) * _VECTOR
 
 
 @final
 @dataclass(frozen=True)
 class Machine:
-    """What a rank has and how ranks are joined.
+    """Speed, cores and memory of a rank, and the network between ranks.
 
     Parameters
     ----------
-    entry : seconds an entry and component, on one core.
-    coefficient : seconds a coefficient, for noise and step, on one core.
-    cores : c, cores of a rank.
-    efficiency : η, the share of c cores that is left when c > 1 threads work together: they share caches and memory.
+    entry : seconds per entry and component, on one core.
+    coefficient : seconds per coefficient, for noise and step, on one core.
+    cores : c, cores per rank.
+    efficiency : η, the parallel efficiency of c > 1 threads, which share caches and memory.
     memory : bytes that a rank may use.
-    bandwidth : bytes a second of a link.
-    latency : seconds a message.
-    sharing : p, messages that share a link; 1 where neighbours in the ring are neighbours in the network.
-    overhead, upkeep : o and u, seconds of the interpreter for an iteration and for a cycle, where there are ranks.
+    bandwidth : bytes per second of a link.
+    latency : seconds per message.
+    sharing : p, messages that share a link; 1 if neighbours in the ring are neighbours in the network.
+    overhead, upkeep : o and u, seconds of the interpreter per iteration and per cycle, if there are several ranks.
     """
 
     entry: float = cost.PLANNED.entry
@@ -97,14 +98,14 @@ class Machine:
 
     @property
     def rates(self) -> cost.Rates:
-        """The speed of a core, as the cost model has it."""
+        """The speed of a core in the terms of the cost model."""
         return cost.Rates(self.entry, self.coefficient)
 
 
 @final
 @dataclass(frozen=True)
 class Forecast:
-    """What B strips on R ranks would take. Bytes are a rank's, seconds an iteration's."""
+    """The forecast for B strips on R ranks: bytes per rank, seconds per iteration."""
 
     blocks: int
     ranks: int
@@ -113,22 +114,22 @@ class Forecast:
     sent_bytes: float
     compute_seconds: float
     message_seconds: float
-    waiting_seconds: float  # for messages, beyond what is hidden
-    sum_seconds: float  # the interpreter, and its share of the end of a cycle
+    waiting_seconds: float  # for messages, not overlapped with work
+    sum_seconds: float  # the interpreter, and 1/B of the end of a cycle
 
     @property
     def memory(self) -> float:
-        """Bytes of a rank."""
+        """Bytes per rank."""
         return self.data_bytes + self.factor_bytes
 
     @property
     def iteration(self) -> float:
-        """Seconds of an iteration."""
+        """Seconds per iteration."""
         return self.compute_seconds + self.waiting_seconds + self.sum_seconds
 
     @property
     def cycle(self) -> float:
-        """Seconds of a pass over the data."""
+        """Seconds per pass over the data."""
         return self.blocks * self.iteration
 
     @property
@@ -137,7 +138,7 @@ class Forecast:
         return self.waiting_seconds + self.sum_seconds > self.compute_seconds
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all numbers, fit for JSON."""
+        """Return all numbers, serialisable as JSON."""
         return asdict(self) | {
             "memory_bytes": self.memory,
             "iteration_seconds": self.iteration,
@@ -149,7 +150,7 @@ class Forecast:
 def forecast(
     size: Size, machine: Machine, blocks: int, ranks: int = 1, metric: str = "non-negative"
 ) -> Forecast:
-    """Predict memory and time of B strips on R ranks; R divides B.
+    """Return the forecast for B strips on R ranks; R must divide B.
 
     Examples
     --------
@@ -158,9 +159,11 @@ def forecast(
     '12.2 ms'
     """
     if blocks < 1 or ranks < 1 or blocks % ranks:
-        raise ModelError(f"B must be a multiple of the {ranks} ranks, got {blocks}")
+        raise ModelError(f"B must be a multiple of the number of ranks, {ranks}, got {blocks}")
     if blocks > min(size.rows, size.cols):
-        raise ModelError(f"B must be at most {min(size.rows, size.cols)}, the shorter side, got {blocks}")
+        raise ModelError(
+            f"B must be at most {min(size.rows, size.cols)}, the smaller of rows and columns, got {blocks}"
+        )
     K = size.stride
     workers = ranks * machine.cores * (machine.efficiency if machine.cores > 1 else 1.0)
     padded = size.entries / blocks * K / size.rank
@@ -170,7 +173,7 @@ def forecast(
     message = machine.sharing * (machine.latency + sent / machine.bandwidth) if ranks > 1 else 0.0
     hidden = compute * (1 - ranks / blocks)
     longer, shorter = max(size.rows, size.cols), min(size.rows, size.cols)
-    # Value, index in the strip of the shorter side, row in its tile; and where each row of each block begins.
+    # Value, index in the strip of the shorter side, row in its tile; and the start of each row of each block.
     entry_bytes = 4 + (2 if shorter / blocks <= 65536 else 4) + 1
     data = (size.entries * entry_bytes + 4.0 * longer * blocks) / ranks
     factors = (
@@ -192,12 +195,12 @@ def _sums(size: Size, machine: Machine, blocks: int, ranks: int) -> float:
 
 
 def best(size: Size, machine: Machine, most_ranks: int, metric: str = "non-negative") -> Forecast:
-    """Return the B and R ≤ most_ranks of the fastest pass over the data that fit the memory of a rank."""
+    """Return the forecast of the B and R ≤ most_ranks with the fastest pass over the data that fits into memory."""
     found = [f for f in _choices(size, machine, most_ranks, metric) if f.memory <= machine.memory]
     if not found:
         least = min(f.memory for f in _choices(size, machine, most_ranks, metric))
         raise ModelError(
-            f"a rank of {most_ranks} needs at least {least / 1e9:.3g} GB, it has {machine.memory / 1e9:.3g} GB; "
+            f"each of {most_ranks} ranks needs at least {least / 1e9:.3g} GB, and has {machine.memory / 1e9:.3g} GB; "
             "plan with more ranks, more memory or a smaller rank K"
         )
     return min(found, key=lambda f: (f.cycle, f.ranks))
@@ -214,7 +217,7 @@ def _choices(size: Size, machine: Machine, most_ranks: int, metric: str) -> list
 
 
 def _ladder(most: int) -> list[int]:
-    """Return 1 to `most`: all of them while they are few, then in steps of about 3 %."""
+    """Return numbers from 1 to `most`: all if `most` <= 256, else about 400 in geometric progression."""
     steps = (
         np.unique(np.geomspace(1, most, 400).round().astype(int)) if most > 256 else np.arange(1, most + 1)
     )
@@ -222,7 +225,7 @@ def _ladder(most: int) -> list[int]:
 
 
 def turning_point(size: Size, machine: Machine, strips: int = 1) -> int | None:
-    """Return the least R, with that many strips a rank, at which ranks wait for messages longer than they compute."""
+    """Return the least R, with `strips` per rank, at which ranks wait for messages longer than they compute."""
     most = min(size.rows, size.cols) // strips
     before = 1
     for ranks in _ladder(most):
@@ -235,15 +238,16 @@ def turning_point(size: Size, machine: Machine, strips: int = 1) -> int | None:
 
 
 def measured(rank: int, seconds: float = 0.3, cores: int = 1) -> Machine:
-    """Time two small problems on one core, one of many entries and one of many coefficients, and solve for both.
+    """Return a `Machine` with measured rates.
 
-    What threads lose to one another is measured on as many cores as there are here, `cores` at most.
+    Two small problems are timed on one core, one with many entries and one with many coefficients; the two rates solve
+    a linear system. The efficiency of threads is measured on the cores of this machine, at most `cores`.
     """
     sizes, blocks = (Size(4000, 1000, 1_000_000, rank), Size(40_000, 10_000, 200_000, rank)), 4
     times = [iteration_seconds(size, blocks, seconds=seconds) for size in sizes]
     work = [[size.entries / blocks * size.stride, rank * (size.rows + size.cols)] for size in sizes]
     entry, coefficient = np.linalg.solve(np.array(work), np.array(times))
-    # On a busy machine the two may be timed so unlike that one comes out negative.
+    # On a busy machine the two timings may be so inconsistent that a rate comes out negative.
     speed = Machine(max(float(entry), 1e-12), max(float(coefficient), 1e-11), cores)
     here = min(cores, Threads().workers)
     if here == 1:
@@ -253,7 +257,7 @@ def measured(rank: int, seconds: float = 0.3, cores: int = 1) -> Machine:
 
 
 def iteration_seconds(size: Size, blocks: int, threads: int = 1, seconds: float = 0.3) -> float:
-    """Time an iteration of a Poisson model on random entries: the least of several runs."""
+    """Return the seconds per iteration of a Poisson model on random entries: the minimum of several runs."""
     rng = np.random.default_rng(0)
     rows, cols = np.divmod(rng.choice(size.rows * size.cols, size.entries, replace=False), size.cols)
     values = rng.integers(1, 6, size.entries).astype(np.float32)

@@ -1,11 +1,11 @@
-"""What messages take between the ranks of a job, measured on the spot.
+"""Measures latency and bandwidth between the ranks of a running job.
 
-A step of the ring, in which every rank sends s bytes to the next and receives as many from the one before, takes
+A step of the ring, in which each rank sends s bytes to the next and receives s bytes from the previous one, takes
 
     t(s) = latency + s / bandwidth
 
-fitted by relative least squares to steps of several sizes, all ranks at once as in a run. Each link is also timed by
-itself, so that a slow one is seen.
+fitted by relative least squares to steps of several sizes, with all ranks at the same time, as in a run. Each link is
+also timed separately, to find slow ones.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _SHOWN = 8
 
 
 def measure(rank: int = 50, threads: int = 1, seconds: float = 0.3) -> dict[str, Any]:
-    """Return hosts, links, steps of the ring, sums and the speed of a core, fit for JSON; all ranks call it.
+    """Return hosts, links, ring steps, sums and the speed of a core, serialisable as JSON; all ranks must call it.
 
     Parameters
     ----------
-    rank : K of the model whose speed is measured, on all ranks at once, as ranks of one machine share its memory.
-    threads : threads of a rank, while that is measured.
-    seconds : about how long each step, and each of the two problems of `plan.measured`, is timed.
+    rank : K of the model whose speed is measured, on all ranks at once, as ranks on one machine share its memory.
+    threads : threads per rank in this measurement.
+    seconds : approximate duration of each step, and of each of the two problems of `forecast.measured`.
     """
     engine = MPI(threads)
     if engine.ranks < 2:
         raise ModelError(
-            "messages are measured between ranks, and there is 1; start several: mpiexec -n 2 psgld doctor --mpi"
+            "messages are measured between 2 ranks or more, got 1; start several: mpiexec -n 2 psgld doctor --mpi"
         )
     names = [record["host"] for record in ranks.everyones(world(), {"host": platform.node()})]
     times = [_step(size, seconds) for size in _SIZES]
@@ -69,7 +69,7 @@ def measure(rank: int = 50, threads: int = 1, seconds: float = 0.3) -> dict[str,
 
 
 def fit(sizes: Sequence[int], times: Sequence[float]) -> tuple[float, float]:
-    """Return the latency and the bandwidth of t = latency + size / bandwidth nearest to the times, relatively.
+    """Return the latency and bandwidth that fit t = latency + size / bandwidth by relative least squares.
 
     Examples
     --------
@@ -80,14 +80,14 @@ def fit(sizes: Sequence[int], times: Sequence[float]) -> tuple[float, float]:
     s, t = np.array(sizes, float), np.array(times)
     table = np.stack([1 / t, s / t], axis=1)
     (latency, slope), *_ = np.linalg.lstsq(table, np.ones(len(t)))
-    # Where long messages go another way than short ones, a line may miss zero.
+    # If long messages use another protocol than short ones, the intercept may be negative.
     if latency <= 0:
         latency, slope = float(t.min()), max(float(slope), 1e-18)
     return float(latency), float(1 / max(slope, 1e-18))
 
 
 def _step(size: int, seconds: float) -> float:
-    """Return the time of a step of the ring, that of the slowest rank."""
+    """Return the seconds per step of the ring, on the slowest rank."""
     comm = world()
     here, number = comm.rank, comm.size
     out, back = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
@@ -100,12 +100,15 @@ def _step(size: int, seconds: float) -> float:
 
 
 def _links() -> list[dict[str, Any]]:
-    """Time each link with its two ends alone: there and back, short and long. Links that share no rank go together."""
+    """Return latency and bandwidth of each link, from round trips between its two ranks only.
+
+    Links that share no rank are timed at the same time.
+    """
     comm = world()
     here, number = comm.rank, comm.size
     pairs = [(r, (r + 1) % number) for r in range(number if number > 2 else 1)]
     found: NDArray[np.float64] = np.zeros((len(pairs), 2))
-    # Links 0, 2, 4, … then 1, 3, 5, …; the last by itself, for it may meet the first.
+    # Links 0, 2, 4, … then 1, 3, 5, …; the last one separately, because it may share a rank with the first.
     last = len(pairs) - 1
     turns = [range(0, last, 2), range(1, last, 2), range(last, last + 1)]
     for turn in turns:
@@ -116,8 +119,8 @@ def _links() -> list[dict[str, Any]]:
             for column, (size, calls) in enumerate(((8, 50), (_LONG, 2))):
                 work = _there_and_back(other, size, first=here == pairs[link][0])
                 found[link, column] = _timed(work, calls) / 2
-        ranks.total(world(), np.zeros(1))  # all begin the next turn together
-    found = ranks.total(world(), found) / 2  # both ends have timed it
+        ranks.total(world(), np.zeros(1))  # a barrier before the next turn
+    found = ranks.total(world(), found) / 2  # the mean of both ends
     return [
         {"from": a, "to": b, "latency": float(short), "bandwidth": float(_LONG / max(long - short, 1e-12))}
         for (a, b), (short, long) in zip(pairs, found, strict=True)
@@ -135,7 +138,7 @@ def _there_and_back(other: int, size: int, first: bool) -> Callable[[], None]:
 
 
 def _together(work: Callable[[], object], seconds: float) -> float:
-    """Return the time of a call that all ranks make, on the slowest of them."""
+    """Return the seconds per call that all ranks make, on the slowest rank."""
     work()
     once = _timed(work, 1)
     calls = int(ranks.from_first(world(), np.array([seconds / 5 / max(once, 1e-7)]))[0])
@@ -145,7 +148,7 @@ def _together(work: Callable[[], object], seconds: float) -> float:
 
 
 def _timed(work: Callable[[], object], calls: int) -> float:
-    """Return the time of a call: the least of several rounds."""
+    """Return the seconds per call: the minimum of several rounds."""
     times = []
     for _ in range(5):
         start = time.perf_counter()
@@ -156,7 +159,7 @@ def _timed(work: Callable[[], object], calls: int) -> float:
 
 
 def text(report: dict[str, Any]) -> str:
-    """Return what `measure` found in a form to read."""
+    """Return the report of `measure` as text."""
     hosts, links = report["hosts"], report["links"]
     lines = [
         ("ranks", f"{report['ranks']} on {len(set(hosts))} host(s), {report['library']}"),
@@ -195,7 +198,7 @@ def text(report: dict[str, Any]) -> str:
 
 
 def options(report: dict[str, Any]) -> str:
-    """Return what to tell `psgld plan`."""
+    """Return the options of `psgld plan` for the measured network."""
     return f"--latency {report['latency'] * 1e6:.4g} --bandwidth {report['bandwidth'] * 8e-9:.4g}"
 
 

@@ -1,4 +1,4 @@
-"""V on disk, cut into row strips: written in one pass over data of any size, read strip by strip."""
+"""Shards: V on disk, partitioned into row strips; written in one pass over data of any size, read strip by strip."""
 
 from ..observations import Observations
 from .read import Shards, Strip

@@ -1,4 +1,4 @@
-"""The next item is made by another thread while this one is used."""
+"""Prefetching: another thread computes the next item while the current one is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Give out the same items in the same order, one of them made in advance; errors come where they belong."""
+    """Yield the same items in the same order, with the next one prefetched; errors are raised in that order, too."""
     end = object()
     check_room_for_threads(1)
     with ThreadPoolExecutor(1) as pool:

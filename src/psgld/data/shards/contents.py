@@ -1,4 +1,4 @@
-"""What the arrays of shards may hold: checked before memory is taken for them, and again when they have been read."""
+"""Validates the arrays of shards: their metadata before memory is allocated, their elements once they are read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .store import chunks_of, read
 from .totals import Totals
 
 KINDS = {"row_strips": np.uint16, "col_strips": np.uint16, "indices": np.int32}
-"""Types of the elements, where they are not int64."""
+"""Data types of the arrays that are not int64."""
 
 
 class Sides(NamedTuple):
-    """The arrays that are read whole: strips and counts of rows and columns, entries of the blocks."""
+    """The arrays of the rows, of the columns and of the blocks: strip numbers, and numbers of entries."""
 
     row_strips: NDArray[np.uint16]
     col_strips: NDArray[np.uint16]
@@ -32,20 +32,20 @@ class Sides(NamedTuple):
 
 
 def array_on_disk(group: Any, name: str, kind: Any, where: str, ndim: int = 1) -> Any:
-    """Return an array that is of that type, has our chunks, and is all on disk."""
+    """Return an array; raise DataError unless it has this type, the expected chunks, and is complete on disk."""
     try:
         array = plain_array(group, name)
     except KeyError:
         raise faulty(where, f"{name} is missing") from None
     except DataError:
         raise
-    except Exception as error:  # whatever Zarr makes of metadata that it cannot read
+    except Exception as error:  # Zarr raises many kinds of exceptions on invalid metadata
         raise faulty(where, f"{name} cannot be read ({error})") from error
     kind = np.dtype(kind)
     if array.ndim != ndim or array.dtype.newbyteorder("=") != kind:
-        raise faulty(where, f"{name} is no array of {ndim} dimension(s) of {kind}")
+        raise faulty(where, f"{name} is not an array of {kind} with {ndim} dimension(s)")
     if array.chunks != chunks_of(array.shape):
-        raise faulty(where, f"{name} has chunks of {array.chunks}, not {chunks_of(array.shape)}")
+        raise faulty(where, f"{name} has chunks of {array.chunks}, expected {chunks_of(array.shape)}")
     pieces = [-(-n // chunk) for n, chunk in zip(array.shape, array.chunks, strict=True)]
     if array.nbytes_stored() < math.prod(pieces) * math.prod(array.chunks) * kind.itemsize:
         missing = _first_missing(array, pieces)
@@ -54,17 +54,17 @@ def array_on_disk(group: Any, name: str, kind: Any, where: str, ndim: int = 1) -
 
 
 def check_sides_on_disk(group: Any, manifest: dict[str, Any], where: str) -> None:
-    """Refuse strips and counts that are not as many as the manifest says."""
+    """Raise DataError unless strip numbers and counts have the sizes given in the manifest."""
     (rows, cols), blocks = manifest["shape"], manifest["blocks"]
     for name, size in zip(Sides._fields, (rows, cols, rows, cols, blocks**2), strict=True):
         array = array_on_disk(group, name, KINDS.get(name, np.int64), where)
         if array.shape != (size,):
-            raise faulty(where, f"{name} has {array.shape[0]} elements, {size} are needed")
+            raise faulty(where, f"{name} has {array.shape[0]} elements, expected {size}")
         check_memory(size * array.dtype.itemsize, f"{where}: {name}")
 
 
 def read_sides(group: Any, manifest: dict[str, Any], where: str) -> Sides:
-    """Read strips and counts, and check them."""
+    """Read strip numbers and counts, and check them."""
     sums, kinds = manifest["arrays"], (KINDS.get(name, np.int64) for name in Sides._fields)
     sides = Sides(
         *(
@@ -77,17 +77,17 @@ def read_sides(group: Any, manifest: dict[str, Any], where: str) -> Sides:
 
 
 def check_strips_on_disk(group: Any, manifest: dict[str, Any], where: str) -> None:
-    """Refuse strips that are missing, or that have less room than their entries take."""
+    """Raise DataError if a strip is missing, or is shorter than its number of entries."""
     for name in PARTS:
         array = array_on_disk(group, name, KINDS.get(name, manifest["dtype"]), where, ndim=2)
         room = (manifest["blocks"], max(strip["entries"] for strip in manifest["strips"]))
         if array.shape[0] != room[0] or array.shape[1] < room[1]:
-            raise faulty(where, f"{name} has the shape {array.shape}, {room} is needed")
+            raise faulty(where, f"{name} has shape {array.shape}, expected ({room[0]}, {room[1]} or more)")
         check_memory(room[1] * array.dtype.itemsize, f"{where}: {name} of a strip")
 
 
 def _first_missing(array: Any, pieces: list[int]) -> int:
-    """Return the number of the first strip of which a chunk is missing or cut short."""
+    """Return the number of the first strip with a missing or truncated chunk."""
     from zarr.core.sync import sync
 
     whole = math.prod(array.chunks) * array.dtype.itemsize
@@ -102,7 +102,7 @@ def _first_missing(array: Any, pieces: list[int]) -> int:
 
 
 def check_sides(sides: Sides, manifest: dict[str, Any], where: str) -> None:
-    """Refuse strips that do not exist or are empty, and counts that do not add up."""
+    """Raise DataError if a strip number is out of range, a strip is empty, or counts do not add up."""
     blocks, entries = manifest["blocks"], sides.block_entries.reshape(manifest["blocks"], -1)
     if entries.min() < 0 or entries.max() > manifest["stored"]:
         raise faulty(where, f"blocks have {entries.min()} to {entries.max()} entries")
@@ -124,27 +124,27 @@ def check_sides(sides: Sides, manifest: dict[str, Any], where: str) -> None:
         if counts.min() < 0 or counts.max() > most:
             raise faulty(where, f"{name}s have {counts.min()} to {counts.max()} entries of {most}")
         if not np.array_equal(np.bincount(strips, counts, blocks), sums):
-            raise faulty(where, f"the counts of the {name}s are not those of the blocks")
+            raise faulty(where, f"the counts of the {name}s do not add up to those of the blocks")
     if entries.sum(axis=1, dtype=float).tolist() != of_strip:
-        raise faulty(where, "the entries of the blocks are not those of the strips")
+        raise faulty(where, "the entries of the blocks do not add up to those of the strips")
 
 
 def check_strip(
     b: int, indptr: IntArray, indices: NDArray[np.int32], values: FloatArray, sides: Sides, manifest: dict[str, Any],
     where: str,
 ) -> Totals:  # fmt: skip
-    """Look at every entry of a strip, and return the sums over its values."""
+    """Check every entry of a strip, and return the sums over its values."""
     counts = np.zeros(manifest["blocks"], np.int64)
     fault, at, *sums = _core.inspect_rows(indptr, indices, values, sides.col_strips, counts)
     if fault:
         what = {
             1: f"column {indices[at]} of {manifest['shape'][1]}",
-            2: f"column {indices[at]} behind column {indices[at - 1]}",
+            2: f"column {indices[at]} after column {indices[at - 1]}",
             3: f"the value {values[at]}",
         }
         raise faulty(where, f"strip {b} has {what[fault]}")
     if not np.array_equal(counts, sides.block_entries.reshape(manifest["blocks"], -1)[b]):
-        raise faulty(where, f"the entries of strip {b} are not those of its blocks")
+        raise faulty(where, f"the entries of strip {b} do not add up to those of its blocks")
     found = Totals(len(values), *sums)
     if found.least < manifest["min"] or found.largest > manifest["max"]:
         ends = f"{manifest['min']} to {manifest['max']}"
@@ -155,7 +155,7 @@ def check_strip(
 
 
 def check_totals(found: Totals, manifest: dict[str, Any], where: str) -> None:
-    """Refuse a manifest whose sums are not those of the values, but for rounding."""
+    """Raise DataError if the sums in the manifest differ from those of the values by more than rounding error."""
     size = max(abs(found.least), abs(found.largest))
     rounding = {
         "min": 0.0,
@@ -170,7 +170,7 @@ def check_totals(found: Totals, manifest: dict[str, Any], where: str) -> None:
 
 
 def check_labels(labels: LabelArray, side: str, where: str) -> None:
-    """Refuse labels that occur more than once."""
+    """Raise DataError if a label occurs more than once."""
     ordered = labels if (labels[1:] > labels[:-1]).all() else np.sort(labels)
     twice = np.flatnonzero(ordered[1:] == ordered[:-1])
     if len(twice):
@@ -178,23 +178,23 @@ def check_labels(labels: LabelArray, side: str, where: str) -> None:
 
 
 def decoded(text: NDArray[np.uint8], ends: IntArray, side: str, where: str) -> LabelArray:
-    """Return labels of UTF-8 text, each of which ends where `ends` says."""
+    """Return labels decoded from UTF-8 text; label i ends at byte `ends[i]`."""
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
     if (starts > ends).any() or starts.min() < 0 or ends[-1] != len(text):
-        raise faulty(where, f"the {side} labels do not end with their text")
+        raise faulty(where, f"the ends of the {side} labels do not match their text")
     check_memory(4 * len(ends) * int((ends - starts).max()), f"{where}: the {side} labels")
     whole = text.tobytes()
     try:
         names = [whole[a:b].decode() for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
     except UnicodeDecodeError as error:
-        raise faulty(where, f"the {side} labels are no UTF-8 ({error.reason})") from None
+        raise faulty(where, f"the {side} labels are not UTF-8 ({error.reason})") from None
     return np.array(names, dtype=str)
 
 
 def read_labels(
     group: Any, side: str, size: int, sums: dict[str, str] | None, where: str
 ) -> LabelArray | None:
-    """Read what `write_labels` has written; as many labels as there are rows or columns, each of them once."""
+    """Return the labels that `write_labels` wrote; raise DataError unless there are `size` distinct ones."""
     if sums is None:
         return None
     arrays = {}
@@ -202,7 +202,7 @@ def read_labels(
         path = f"{side}_labels/{name}"
         array = array_on_disk(group, path, np.uint8 if name == "text" else np.int64, where)
         if name != "text" and array.shape != (size,):
-            raise faulty(where, f"there are {array.shape[0]} {side} labels, {size} are needed")
+            raise faulty(where, f"there are {array.shape[0]} {side} labels, expected {size}")
         check_memory(array.nbytes, f"{where}: {path}")
         arrays[name] = read(group, path, sha, where)
     if "integers" in arrays:

@@ -1,7 +1,7 @@
-"""What a manifest may say: keys, types and ranges, checked before anything is made of it.
+"""Validates the manifest of shards: its keys, types and ranges, before anything else uses it.
 
-A checksum shows that shards are as somebody wrote them, not who. So nothing that they claim is believed unseen: here
-what the manifest says by itself, in `contents.py` what it says of the arrays.
+A checksum shows that shards did not change since they were written, not that their author can be trusted. So the
+manifest is validated here, and its statements about the arrays in `contents.py`.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from ...errors import DataError
 from ..observations import ABSENT
 
 ARRAYS = ("row_strips", "col_strips", "row_counts", "col_counts", "block_entries")
-"""The arrays that are read whole."""
+"""The arrays that are read at once."""
 
 PARTS = ("indices", "values")
-"""The arrays of a strip."""
+"""The arrays that are read strip by strip."""
 
 _ROUNDING = 1e-6
-"""Of sums over many values, and of float32."""
+"""Relative rounding error of sums over many values, and of float32."""
 
 _LARGEST = 1.7976931348623157e308
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def faulty(where: str, what: str) -> DataError:
-    """Return the error of shards that are not what `psgld.shard` writes."""
+    """Return the error for shards that `psgld.shard` cannot have written."""
     return DataError(f"{where}: {what}; shard the data again")
 
 
 def check_manifest(manifest: dict[str, Any], where: str) -> None:
-    """Refuse a manifest that lacks a key, or has a value of the wrong type or out of range."""
+    """Raise DataError if a key is missing, or a value has the wrong type or is out of range."""
     for key, (allowed, is_allowed) in _KEYS.items():
         if key not in manifest:
             raise faulty(where, f"the manifest has no {key!r}")
@@ -45,27 +45,29 @@ def check_manifest(manifest: dict[str, Any], where: str) -> None:
     (rows, cols), stored, strips = manifest["shape"], manifest["stored"], manifest["strips"]
     blocks, entries = manifest["blocks"], sum(strip["entries"] for strip in strips)
     if stored > rows * cols:
-        raise faulty(where, f"the manifest has {stored} entries of {rows} × {cols} cells")
+        raise faulty(where, f"the manifest has {stored} entries in {rows} × {cols} cells")
     if blocks > min(rows, cols) or len(strips) != blocks:
         raise faulty(
-            where, f"the manifest has {blocks} blocks, {len(strips)} strips of {rows} × {cols} cells"
+            where, f"the manifest has {blocks} blocks and {len(strips)} strips for {rows} × {cols} cells"
         )
     if entries != stored:
-        raise faulty(where, f"the strips of the manifest have {entries} entries, together it has {stored}")
+        raise faulty(
+            where, f"the strips of the manifest have {entries} entries in total, but 'stored' is {stored}"
+        )
     if manifest["min"] > manifest["max"]:
         raise faulty(where, f"the manifest has values from {manifest['min']} to {manifest['max']}")
     _check_moments(manifest, where)
 
 
 def _check_moments(manifest: dict[str, Any], where: str) -> None:
-    """Refuse a mean that is not between the values, and a variance that values between them cannot have."""
+    """Raise DataError if the mean or the variance is impossible for values between min and max."""
     low, high, total, deviation = (float(manifest[key]) for key in ("min", "max", "total", "deviation"))
     mean, variance = total / manifest["stored"], deviation / manifest["stored"]
     slack, range_ = _ROUNDING * max(abs(low), abs(high)), high - low
-    # Products, not powers: a power that overflows raises.
+    # Products, because a power raises OverflowError.
     if not low - slack <= mean <= high + slack or variance > range_ * range_ + slack * slack:
         raise faulty(
-            where, f"the manifest has mean {mean} and variance {variance} of values from {low} to {high}"
+            where, f"the manifest has mean {mean} and variance {variance} for values from {low} to {high}"
         )
 
 
@@ -74,7 +76,7 @@ def _integer(low: int, high: int) -> Callable[[Any], bool]:
 
 
 def _finite(x: Any) -> bool:
-    # Compared, not converted: an integer of any length is valid JSON.
+    # Compared, not converted to float: an integer of any length is valid JSON, and may overflow.
     return isinstance(x, int | float) and not isinstance(x, bool) and -_LARGEST <= x <= _LARGEST
 
 
@@ -83,7 +85,7 @@ def _shape(x: Any) -> bool:
 
 
 def _sums(x: Any, *names: str) -> bool:
-    """Tell whether x has a SHA-256 for each name, and nothing else."""
+    """Return whether x has a SHA-256 for each name, and nothing else."""
     return (
         isinstance(x, dict)
         and x.keys() == set(names)
@@ -120,4 +122,4 @@ _KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "col_labels": ("null or the SHA-256 of labels", _labels),
     "strips": ("a list of entries and SHA-256 sums", _strips),
 }
-"""What each key must be, in words and as a test."""
+"""The allowed values of each key, in words and as a predicate."""

@@ -1,4 +1,4 @@
-"""Shards as data: everything that a run needs to know of V, and its strips one at a time."""
+"""Reads shards: shape, counts and moments of V at once, its entries one strip at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .totals import Totals
 
 
 class Strip(NamedTuple):
-    """The rows of a strip, compressed: which rows of V they are, then as `Csr`."""
+    """The rows of a strip: their indices in V, and their entries in CSR format as in `Csr`."""
 
     rows: IntArray
     indptr: IntArray
@@ -47,10 +47,10 @@ class Strip(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Shards(Source):
-    """Observed entries that stay on disk, cut into row strips (`psgld.shard` writes them).
+    """Observed entries that stay on disk, partitioned into row strips (`psgld.shard` writes them).
 
-    `psgld.sample` takes them as they are and reads blocks from disk as it needs them; the partition is that of the
-    shards. `load` reads everything into memory.
+    `psgld.sample` accepts shards and reads blocks from disk when it needs them; the partition is that of the shards.
+    `load` reads everything into memory.
 
     Examples
     --------
@@ -76,9 +76,9 @@ class Shards(Source):
 
     @classmethod
     def open(cls, path: str | PathLike[str] | Any) -> Shards:
-        """Open shards: what the manifest says is checked, and that all arrays and strips are there.
+        """Open shards, and check the manifest and that all arrays and strips exist.
 
-        Arrays and strips, their checksums and every entry of them, are checked when they are read.
+        The checksums and entries of arrays and strips are checked when they are read.
 
         Parameters
         ----------
@@ -88,12 +88,10 @@ class Shards(Source):
         manifest = group.attrs.get("psgld")
         where = str(path)
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise DataError(
-                f"{where}: no shards, or not complete: there is no manifest; shard the data again"
-            )
+            raise DataError(f"{where}: not shards, or incomplete: there is no manifest; shard the data again")
         if (version := manifest.get("version")) != VERSION:
             raise DataError(
-                f"{where}: shards of format {version!r}, this version of psgld reads {VERSION}; shard again"
+                f"{where}: shards of format {version!r}, this version of psgld reads {VERSION}; shard the data again"
             )
         check_manifest(manifest, where)
         check_sides_on_disk(group, manifest, where)
@@ -116,7 +114,7 @@ class Shards(Source):
 
     @property
     def folder(self) -> Path | None:
-        """Where the shards are, if that is a folder of this machine."""
+        """The directory of the shards, or None if they are not in the local file system."""
         return local_path(self.path)
 
     # -- strips ------------------------------------------------------------------------------------------
@@ -128,26 +126,26 @@ class Shards(Source):
 
     @property
     def strips(self) -> int:
-        """B: the data are cut already."""
+        """B: the data are stored in strips."""
         return self.blocks
 
     @property
     def cut(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The strip of each row and of each column."""
+        """The strip number of each row and of each column."""
         return self._sides.row_strips, self._sides.col_strips
 
     @property
     def partition(self) -> Assigned:
-        """The strips as a partition: with it, the same data in memory give the same chain."""
+        """The strips as a partition: with it, the same data in memory give the same chain, bit for bit."""
         return Assigned(*self.cut)
 
     @property
     def block_entries(self) -> IntArray:
-        """Entries of each block, row strip × column strip."""
+        """Number of entries of each block, (row strip, column strip)."""
         return self._sides.block_entries.reshape(self.blocks, self.blocks)
 
     def strip(self, b: int) -> Strip:
-        """Read a strip, and refuse it if a checksum is wrong, or an entry cannot be."""
+        """Return a strip; raise DataError if a checksum is wrong or an entry is invalid."""
         if not 0 <= b < self.blocks:
             raise DataError(f"strips are numbered 0 to {self.blocks - 1}, got {b}")
         sides, where, line = self._sides, str(self.path), self.manifest["strips"][b]
@@ -164,14 +162,14 @@ class Shards(Source):
         return Strip(rows, indptr, indices, values)
 
     def shared(self, share: Share) -> Shards:
-        """Return the shards as one of several processes sees them, each of which reads its own strips.
+        """Return the shards as seen by one of several processes, each of which reads its own strips.
 
-        All of them have to ask for `entries`, `sample_entries` and `indices` at once.
+        `entries`, `sample_entries` and `indices` are then collective: all processes must call them.
         """
         return replace(self, share=share)
 
     def verify(self) -> None:
-        """Read all strips, and refuse them if a checksum is wrong, or an entry cannot be."""
+        """Read all strips; raise DataError if a checksum is wrong or an entry is invalid."""
         for b in range(self.blocks):
             self.strip(b)
         self.check_totals()
@@ -179,9 +177,10 @@ class Shards(Source):
     def check_totals(
         self, strips: range | None = None, total: Callable[[NDArray[Any]], NDArray[Any]] | None = None
     ) -> None:
-        """Refuse a manifest whose least, largest and sums are not those of the values. All strips must have been read.
+        """Raise DataError if min, max or sums in the manifest are not those of the values.
 
-        Of processes that have read some strips each, all have to call it at once, with `total` as in `Share`.
+        All strips must have been read. If processes have read some `strips` each, the call is collective, with `total`
+        as in `Share`.
         """
         table = np.zeros((self.blocks, 5))
         for b in range(self.blocks) if strips is None else strips:
@@ -192,7 +191,7 @@ class Shards(Source):
         check_totals(totals, self.manifest, str(self.path))
 
     def load(self, strips: range | None = None) -> Observations:
-        """Read everything into memory, rows and columns in their original order; or the rows of some strips only."""
+        """Return the data in memory, rows and columns in their original order; with `strips`, only their rows."""
         counts, some = self._stored_counts(0), range(self.blocks) if strips is None else strips
         if strips is not None:
             counts = np.where(np.isin(self._sides.row_strips, list(strips)), counts, 0)
@@ -213,32 +212,32 @@ class Shards(Source):
         )  # fmt: skip
 
     def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, LabelledEntries]:
-        """Read everything into memory, then hold out a random fraction of the stored entries."""
+        """Read everything into memory, and hold out a random fraction of the stored entries."""
         return self.load().split(fraction, seed)
 
     def filled(self) -> Observations:
-        """Read everything into memory, then write the absent zeros out."""
+        """Return the data in memory: as a dense matrix if absent entries are zeros."""
         return self.load().filled()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Read everything into memory, then write an .npz file."""
+        """Read everything into memory, and write an .npz file."""
         self.load().save(path)
 
-    # -- what a run asks of its data ---------------------------------------------------------------------
+    # -- the interface of `Source` -----------------------------------------------------------------------
 
     @property
     def is_sparse(self) -> bool:
-        """Shards are sparse."""
+        """True: shards are sparse."""
         return True
 
     @property
     def indptr(self) -> IntArray:
-        """Where each row starts among the stored entries."""
+        """Start of each row among the stored entries, shape (I + 1,)."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self._stored_counts(0))])
 
     @property
     def indices(self) -> NDArray[np.int32]:
-        """The columns of the stored entries: all of them, in memory; of several processes, in that of the first."""
+        """Columns of the stored entries, all in memory. If processes share the data, only the first has them."""
         if self.share is None:
             return self.load().indices
         mine = self.load(self.share.own).indices
@@ -252,11 +251,11 @@ class Shards(Source):
 
     @property
     def values(self) -> FloatArray:
-        """The stored values: all of them, in memory."""
+        """The stored values, all in memory."""
         return self.load().values
 
     def value_parts(self) -> Iterator[FloatArray]:
-        """Give out the stored values strip by strip, once they are checked; on ranks, those of the own strips."""
+        """Yield the stored values strip by strip, each strip checked first; on ranks, those of the own strips."""
         for b in range(self.blocks) if self.share is None else self.share.own:
             yield self.strip(b).values
 
@@ -301,14 +300,14 @@ class Shards(Source):
         return rows, cols, self._of_all(values)
 
     def _strips_of(self, rows: IntArray) -> Iterator[tuple[IntArray, Strip]]:
-        """Read the strips that hold the rows, but those of other processes; say which of the rows each holds."""
+        """Yield the strips of this process that contain some of the rows, with the positions of those in `rows`."""
         strips = self._sides.row_strips[rows]
         for b in np.unique(strips).tolist():
             if self.share is None or b in self.share.own:
                 yield np.flatnonzero(strips == b), self.strip(b)
 
     def _of_all(self, found: NDArray[Any]) -> NDArray[Any]:
-        """Return what all processes have found, each zeros but for its own strips."""
+        """Return the sum over all processes; each has zeros outside its own strips."""
         return found if self.share is None else self.share.total(found)
 
     def fingerprint(self, exact: bool = True) -> str:
@@ -317,7 +316,7 @@ class Shards(Source):
 
     @cached_property
     def _sides(self) -> Sides:
-        """Strips and counts, read and checked once."""
+        """Strip numbers and counts, read and checked once."""
         return read_sides(self.group, self.manifest, str(self.path))
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Rows and columns while the entries stream by: labels become codes, codes are dealt to strips.
+"""Encodes row and column labels of a stream of entries, and assigns the codes to strips.
 
-A code is the number of a label in the order of first appearance; only at the end, when all labels are known, do they
-get their indices, in sorted order.
+Codes number the labels in the order of first appearance. At the end of the stream, when all labels are known, they are
+sorted, and their positions are the indices.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ..labels import Coded, LabelArray
 
 Codes = NDArray[np.int32]
 Column = NDArray[np.int64] | Coded
-"""Labels of entries: integers, or coded."""
+"""Labels of entries: integers, or encoded."""
 
 
 class Side(Protocol):
-    """One side of V."""
+    """Labels of the rows, or of the columns, of V."""
 
     def __len__(self) -> int:
         """Return the number of codes so far."""
 
     def codes(self, column: Column) -> Codes:
-        """Return the codes of the labels of a batch."""
+        """Return the codes of a batch of labels."""
 
     def finish(self) -> tuple[NDArray[np.int32], LabelArray | None]:
         """Return the index of each code, and the labels in the order of the indices (None: 0, 1, 2, …)."""
@@ -35,7 +35,7 @@ class Side(Protocol):
 
 @final
 class Numbered:
-    """A side whose size is known: the labels are the indices 0 to size - 1."""
+    """Rows (or columns) of known number: the labels are the indices 0 to size - 1."""
 
     def __init__(self, size: int, axis: str, labels: LabelArray | None = None) -> None:
         self._size, self._axis, self._labels = size, axis, labels
@@ -44,7 +44,7 @@ class Numbered:
         return self._size
 
     def codes(self, column: Column) -> Codes:
-        """Return the indices as they are, once checked."""
+        """Return the indices unchanged; raise DataError if some are out of range."""
         index = column.labels[column.codes] if isinstance(column, Coded) else column
         if index.dtype.kind != "i":
             raise DataError(f"{self._axis} indices must be integers where the shape is given")
@@ -60,7 +60,7 @@ class Numbered:
 
 @final
 class Named:
-    """A side whose labels are met on the way: integers while all are, else strings."""
+    """Rows (or columns) whose labels are collected from the stream: integers if all labels are, else strings."""
 
     def __init__(self) -> None:
         self._integers: Any = _core.LabelIndex()
@@ -70,7 +70,7 @@ class Named:
         return len(self._integers if self._strings is None else self._strings)
 
     def codes(self, column: Column) -> Codes:
-        """Return the codes of the labels of a batch; new labels get the next numbers."""
+        """Return the codes of a batch of labels; new labels get the next numbers."""
         if isinstance(column, Coded):
             return self._known(column.labels)[column.codes]
         return self._known(column)
@@ -88,7 +88,7 @@ class Named:
         )
 
     def finish(self) -> tuple[NDArray[np.int32], LabelArray | None]:
-        """Sort the labels: their places are the indices."""
+        """Return the index of each code, its position among the sorted labels, and these labels."""
         labels = (
             self._integers.labels() if self._strings is None else np.array(list(self._strings), dtype=str)
         )
@@ -103,7 +103,7 @@ _DEALT = 1024
 
 @final
 class Dealer:
-    """Deals codes to B strips as cards: each run of B codes in a shuffled order, so strips differ by one at most."""
+    """Assigns codes to B strips: each B successive codes in random order, so sizes of strips differ by at most 1."""
 
     def __init__(self, blocks: int, seed: int) -> None:
         self.blocks, self._seed = blocks, seed
@@ -111,9 +111,9 @@ class Dealer:
         self._rounds = 0
 
     def strips(self, codes: int) -> NDArray[np.uint16]:
-        """Return the strip of each of the first codes."""
+        """Return the strip of each of the first `codes` codes."""
         while len(self._strips) < codes:
-            # Twice as many each time; the shuffle depends on the seed and the round alone.
+            # The array doubles each time. The order depends on the seed and the number of the round only.
             rounds = range(self._rounds, max(1, 2 * self._rounds))
             dealt = [self._round(number) for number in rounds]
             self._strips = np.concatenate([self._strips, *dealt])

@@ -1,4 +1,4 @@
-"""Entries on their way to the strips: a file of batches, each grouped by strip."""
+"""A temporary file of entries in batches, each grouped by strip, written before the strips are sorted."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ..labels import FloatArray
 
 Entries = tuple[NDArray[np.int32], NDArray[np.int32], FloatArray]
 _BYTES = {True: 12, False: 16}
-"""Of a record: row code, column code, and a value of 4 or 8 bytes."""
+"""Bytes per record: row code, column code, and a value of 4 (float32) or 8 bytes."""
 
 
 class Grouped(NamedTuple):
-    """A batch as records (`spool.hpp`) in the order of strips."""
+    """A batch of records (`spool.hpp`) in the order of strips."""
 
     records: NDArray[np.uint8]
     bounds: NDArray[np.int64]
-    """Where each strip begins, in records, and the end."""
+    """The first record of each strip, and the end."""
     single: bool
-    """The values are float32, which holds them exactly."""
+    """Whether the values are stored as float32, without loss."""
 
 
 @final
 class Spool:
-    """A file of batches, and where each of their strips is."""
+    """A file of batches, and the position of each strip in each batch."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = open(path, "w+b", buffering=0)  # noqa: SIM115
@@ -45,7 +45,7 @@ class Spool:
 
     @property
     def single(self) -> bool:
-        """Whether float32 holds all values exactly."""
+        """Whether float32 represents all values exactly."""
         return all(single for _, _, single in self._batches)
 
     def strip(
@@ -57,10 +57,10 @@ class Spool:
         index: NDArray[np.int32],
         window: range,
     ) -> Entries:
-        """Read the `total` entries of the rows of a strip that lie in a window, in the order in which they came.
+        """Return the `total` entries of a window of rows of a strip, in the order of the stream.
 
-        `place` tells the place of each row code in its strip, `index` the index of each column code; the rows are
-        returned as places in the window.
+        `place` is the position of each row code in its strip, `index` the index of each column code. Rows are returned
+        as positions in the window.
         """
         rows, cols, values = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, dtype)
         done = 0

@@ -1,4 +1,4 @@
-"""Files and other sources of entries as batches, however large they are."""
+"""Streams entries in batches from files and other sources of any size."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Both sides, and the entries in batches."""
+    """The labels of rows and columns, and the entries in batches."""
 
     rows: Side
     cols: Side
@@ -45,7 +45,7 @@ class Stream(NamedTuple):
 
 
 def open_stream(source: Any, columns: tuple[Name, Name, Name], shape: tuple[int, int] | None) -> Stream:
-    """Find out what the source is; nothing but its first lines is read."""
+    """Return a stream of the entries in `source`; of a file, only the first lines are read."""
     if isinstance(source, str | PathLike):
         path = Path(source)
         if not path.is_file():
@@ -77,7 +77,7 @@ def _sides(shape: tuple[int, int] | None) -> tuple[Side, Side]:
 
 
 def _rows(data: Source) -> Iterator[Batch]:
-    """Give out what is in memory already."""
+    """Yield entries that are in memory in batches."""
     for first in range(0, data.stored, _BATCH):
         yield Batch(*data.entries(np.arange(first, min(first + _BATCH, data.stored))))
 
@@ -97,13 +97,16 @@ def _chunks(chunks: Iterable[Any], columns: tuple[Name, Name, Name]) -> Iterator
 
 
 def _loose(rows: Any, cols: Any, values: Any) -> Batch:
-    """Take integers as they are: numbering them here and again later would take twice as long."""
+    """Return a batch; integer labels are not encoded, as encoding them here and again later would be slower."""
     rows, cols = unmasked(rows, "row labels"), unmasked(cols, "column labels")
     if rows.dtype.kind != "i" or cols.dtype.kind != "i":
         return Batch(*triples(rows, cols, values))
     batch = Batch(rows.astype(np.int64, copy=False), cols.astype(np.int64, copy=False), real(values))
     if not rows.shape == cols.shape == batch.values.shape:
-        raise DataError("rows, columns and values must be 1-D and as many")
+        raise DataError(
+            "rows, columns and values must be 1-D and of the same length, got shapes "
+            f"{rows.shape}, {cols.shape} and {batch.values.shape}"
+        )
     return batch
 
 
@@ -131,7 +134,7 @@ def _parquet(path: Path, columns: tuple[Name, Name, Name]) -> Iterator[Batch]:
 
 
 def _labels(column: Any) -> Column:
-    """Return integers as they are, anything else coded by pyarrow, which is fast at it."""
+    """Return integers unchanged, other labels encoded by pyarrow, which is fast."""
     import pyarrow as pa
 
     if pa.types.is_signed_integer(column.type) or column.type in (pa.uint8(), pa.uint16(), pa.uint32()):
@@ -145,7 +148,7 @@ def _labels(column: Any) -> Column:
 
 
 def _array(column: Any) -> NDArray[Any]:
-    """Look at the numbers of a column without nulls where they are; `to_numpy` would import pandas first."""
+    """Return a view of a numeric column without nulls; `to_numpy` would import pandas."""
     import pyarrow as pa
 
     if not len(column) or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
@@ -155,14 +158,14 @@ def _array(column: Any) -> NDArray[Any]:
 
 
 def _matrix_market(path: Path) -> Stream:
-    """Read the header of a Matrix Market file: it tells the shape, so the indices are the labels."""
+    """Return the stream of a Matrix Market file; its header has the shape, so the labels are the indices."""
     with open_market(path) as file:
         every = (line for block in blocks_of_lines(file, 1 << 16) for line in block)
         head = next(every, "").lower().split()
         sizes = next((line.split() for line in every if line.strip() and not line.startswith("%")), [])
     if len(head) != 5 or head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(sizes) != 3:
         raise DataError(
-            f"{path.name}: a Matrix Market file of coordinates is needed, got the header {' '.join(head)!r}"
+            f"{path.name}: a Matrix Market file in coordinate format is needed, got the header {' '.join(head)!r}"
         )
     field, symmetry = head[3:]
     if field not in ("real", "integer", "pattern") or symmetry not in (
@@ -180,7 +183,7 @@ def _matrix_market(path: Path) -> Stream:
 
 
 def _coordinates(path: Path, entries: int, pattern: bool, mirror: int) -> Iterator[Batch]:
-    """Read the lines after the header; `mirror` = ±1 gives the other triangle with that sign."""
+    """Yield the entries after the header; `mirror` = ±1 adds the other triangle with that sign."""
     kind = np.dtype([("i", "i8"), ("j", "i8"), *([] if pattern else [("v", "f8")])])
     done = 0
     sizes_read = False
@@ -204,4 +207,6 @@ def _coordinates(path: Path, entries: int, pattern: bool, mirror: int) -> Iterat
                 values = np.concatenate([values, mirror * values[off]])
             yield Batch(rows, cols, values)
     if done != entries:
-        raise DataError(f"{path.name}: the header promises {entries} entries, {done} were found")
+        raise DataError(
+            f"{path.name}: the header says {entries} entries, {done} were found; the file may be truncated"
+        )

@@ -1,4 +1,4 @@
-"""Sums over stored values, merged batch by batch or strip by strip."""
+"""Count, sum, sum of squared deviations, min and max of stored values, merged over batches or strips."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 @final
 @dataclass(eq=False)
 class Totals:
-    """n, Σv, Σ(v - mean)², least, largest."""
+    """Number n, total Σv, deviation Σ(v - mean)², smallest and largest value."""
 
     n: int = 0
     total: float = 0.0
@@ -45,5 +45,5 @@ class Totals:
         self.least, self.largest = min(self.least, other.least), max(self.largest, other.largest)
 
     def row(self) -> NDArray[np.float64]:
-        """Return the sums as numbers that processes can send each other."""
+        """Return the five numbers as an array, which processes can send to each other."""
         return np.array(astuple(self))

@@ -1,8 +1,8 @@
-"""Entries in, shards out, in one pass over the entries, with the memory of a few batches.
+"""Writes shards in one pass over the entries, with the memory of a few batches.
 
-Rows are dealt to strips as they appear (`Dealer`), the columns cut at the end, when their counts are known. A batch
-goes to a temporary file grouped by strip; at the end each strip is read back and sorted into compressed rows, as many
-of them at a time as fit.
+Rows are assigned to strips as they appear (`Dealer`); columns at the end, when their counts are known. Batches are
+written to a temporary file, grouped by strip. At the end each strip is read back and sorted into compressed rows, a
+window of rows at a time.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from .stream import Batch, open_stream
 from .totals import Totals
 
 _BATCH = 1 << 20
-"""Entries gathered before they are grouped by strip."""
+"""The least number of entries that are grouped by strip at a time."""
 
 _WINDOW = 1 << 23
-"""Entries that are sorted at a time."""
+"""The number of entries that are sorted at a time."""
 
 
 def shard(
@@ -68,23 +68,23 @@ def shard(
     duplicates: str = "error",
     seed: int = 0,
 ) -> Shards:
-    """Cut data of any size into B row strips on disk, in one pass and with bounded memory.
+    """Partition data of any size into B row strips on disk, in one pass and with bounded memory.
 
     Parameters
     ----------
     source : the path of a Parquet, Matrix Market or delimited text file; an iterator of chunks, each a data frame or
-        (row labels, column labels, values); or anything that `observations` takes.
+        (row labels, column labels, values); or anything that `observations` accepts.
     path : where to write: a directory, a URL that Zarr can open, or a Zarr store. It must not exist.
     blocks : B, the number of strips.
     columns : row, column and value columns of a table, by name or position.
-    shape : (I, J), if the labels of the entries are indices; without it they are labels, and are sorted.
+    shape : (I, J), if the labels of the entries are indices; without it, indices are positions among sorted labels.
     absent, duplicates : as for `Observations`.
-    seed : of the shuffle that deals rows and columns to strips.
+    seed : seed of the random assignment of rows and columns to strips.
 
     Returns
     -------
     Shards
-        What was written, to be passed to `psgld.sample`.
+        The shards, opened; pass them to `psgld.sample`.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def shard(
                 spool.close()
     except BaseException:
         if local:
-            shutil.rmtree(local, ignore_errors=True)  # half of the shards are of no use
+            shutil.rmtree(local, ignore_errors=True)  # incomplete shards are useless
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -116,19 +116,19 @@ def shard(
 
 
 def _claimed(folder: Path) -> Any:
-    """Return a new group in a folder that is ours alone: of several that shard into it at once, one does.
+    """Return a new group in a directory; of several processes that write to it at the same time, one succeeds.
 
-    It is made beside and renamed, which fails if there is something in the folder already.
+    The group is made under a temporary name and renamed, which fails if the directory is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder} exists; give a new place, or remove it first")
+        raise DataError(f"{folder} exists; give another path, or remove it first")
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = folder.with_name(f".{folder.name}.{os.getpid()}-{get_ident():x}")
     try:
         open_group(beside, "w-")
         os.rename(beside, folder)
     except OSError:
-        raise DataError(f"{folder} exists; give a new place, or remove it first") from None
+        raise DataError(f"{folder} exists; give another path, or remove it first") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return open_group(folder, "r+")
@@ -147,7 +147,7 @@ def _check(blocks: int, absent: str | None, duplicates: str, seed: object) -> No
 @final
 @dataclass(eq=False)
 class _Gathered:
-    """What is known after the pass over the entries."""
+    """Labels, strips and counts after the pass over the entries."""
 
     rows: Side
     cols: Side
@@ -157,7 +157,7 @@ class _Gathered:
 
 
 def _gather(rows: Side, cols: Side, batches: Iterator[Batch], spool: Spool, dealer: Dealer) -> _Gathered:
-    """Read everything once. A batch is read, the one before grouped, the one before that written, all at a time."""
+    """Read all entries once, as a pipeline: one batch is read while the one before is grouped and another written."""
     found = _Gathered(rows, cols, dealer, np.zeros(0, np.int64), np.zeros(0, np.int64))
     for grouped in ahead(_grouped(found, batches)):
         spool.add(grouped)
@@ -209,14 +209,14 @@ def _refuse_non_finite(batch: Batch) -> None:
 @final
 @dataclass(eq=False)
 class _Sorted:
-    """What the strips need to be sorted: indices, strips and places of codes, and the counts that come out."""
+    """The inputs of sorting the strips (indices, strips and positions of codes), and the resulting counts."""
 
     shape: tuple[int, int]
     labels: tuple[LabelArray | None, LabelArray | None]
     row_strips: NDArray[np.uint16]  # of each index
     col_strips: NDArray[np.uint16]
     col_index: NDArray[np.int32]  # of each code
-    local: NDArray[np.int32]  # place of each row code in its strip
+    local: NDArray[np.int32]  # position of each row code in its strip
     raw_counts: NDArray[np.int64]  # of each row index, before duplicates are merged
     row_counts: NDArray[np.int64]
     col_counts: NDArray[np.int64]
@@ -227,7 +227,7 @@ def _write(
     target: Any, found: _Gathered, spool: Spool, blocks: int, seed: int, absent: str | None, duplicates: str
 ) -> None:
     side = _sorted(found, blocks, seed)
-    merging = duplicates in ("sum", "mean")  # may leave float32
+    merging = duplicates in ("sum", "mean")  # float32 may not represent sums exactly
     dtype = np.dtype(np.float32 if spool.single and not merging else np.float64)
     entries = np.zeros((blocks, blocks), np.int64)
     fullest = int(np.bincount(side.row_strips, side.raw_counts, blocks).max())
@@ -284,7 +284,7 @@ def _write(
 
 
 def _sorted(found: _Gathered, blocks: int, seed: int) -> _Sorted:
-    """Give the codes their indices, and cut the columns."""
+    """Assign indices to the codes, and the columns to strips."""
     shape = len(found.rows), len(found.cols)
     check_shape(shape, int(found.row_counts.sum()))
     (row_index, row_labels), (col_index, col_labels) = found.rows.finish(), found.cols.finish()
@@ -294,7 +294,7 @@ def _sorted(found: _Gathered, blocks: int, seed: int) -> _Sorted:
     raw_counts, col_counts = np.empty_like(found.row_counts), np.empty_like(found.col_counts)
     row_strips[row_index], raw_counts[row_index] = strip_of_code, found.row_counts
     col_counts[col_index] = found.col_counts
-    # The place of a row in its strip: rows of a strip keep the order of their indices.
+    # The position of a row in its strip: rows of a strip are in the order of their indices.
     order = np.argsort(row_strips, kind="stable")
     first = np.searchsorted(row_strips[order], np.arange(blocks))
     place = np.empty(shape[0], np.int32)
@@ -311,7 +311,7 @@ def _sorted(found: _Gathered, blocks: int, seed: int) -> _Sorted:
 def _sorted_windows(
     side: _Sorted, spool: Spool, dtype: np.dtype[Any], duplicates: str, block_entries: NDArray[np.int64]
 ) -> Iterator[tuple[int, int, Csr]]:
-    """Sort the strips into compressed rows, window by window: strip, entries of it before, the window."""
+    """Sort the strips window by window; yield the strip, its number of entries before the window, the window as CSR."""
     for b in range(len(block_entries)):
         rows = np.flatnonzero(side.row_strips == b)
         counts = side.raw_counts[rows]
@@ -330,7 +330,7 @@ def _sorted_windows(
 
 
 def _windows(counts: NDArray[np.int64]) -> Iterator[range]:
-    """Cut the rows of a strip so that each window has about `_WINDOW` entries at most, but one row at least."""
+    """Yield windows of rows of a strip, with about `_WINDOW` entries each at most, but at least one row."""
     ends = np.cumsum(counts)
     start = 0
     while start < len(counts):

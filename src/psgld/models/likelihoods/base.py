@@ -1,6 +1,6 @@
-"""The contract of a likelihood: v ~ p(· | η, θ), η_ij = Σ_k w_ik h_kj (+ biases).
+"""The base class of likelihoods: v ~ p(· | η, θ), η_ij = Σ_k w_ik h_kj (+ biases).
 
-    φ log p(v | η, θ) = kernel(v, η) + what depends on v and θ alone
+    φ log p(v | η, θ) = kernel(v, η) + a function of v and θ
     φ ∂ log p / ∂η    = positive(v, η) - weight(v, η)
 
 To add a family, write one class here, in a file of its own, and one functor of the same formulas in the core.
@@ -8,28 +8,28 @@ To add a family, write one class here, in a file of its own, and one functor of 
 1. `models/likelihoods/<name>.py`: a frozen dataclass, a subclass of `Likelihood`, that defines
 
    =====================  ==============================================================================================
-   `name`                 the word for it, as `FactorModel(8, "name")` takes it; also the name of its functor
-   `parameters`           the names of θ; each is a field of the dataclass, a number or None: learnt
-   `support`              the values that can occur, in words, and `can_occur(v)` the test for it
-   `remedy`               what to do about values that cannot
-   `kernel`               see above; vectors in, vectors out, as all that follows
+   `name`                 its name, as in `FactorModel(8, "name")`; also the name of its functor
+   `parameters`           the names of θ; each is a field of the dataclass, a number, or None if it is learnt
+   `support`              the support in words; `can_occur(v)` tests whether values are in it
+   `remedy`               what to do about values outside the support, for the error message
+   `kernel`               see above; vectorised, as are all methods below
    `log_normaliser`       log p - kernel / φ
    `positive`, `weight`   the two parts of the score, both >= 0 for v in the support where η must be positive
    `curvature`            -φ ∂² log p / ∂η²
    `variance`, `sample`   of a new observation
-   `starts`, `typical`    where θ starts, from the values; a typical θ, for synthetic data; if there are parameters
+   `starts`, `typical`    initial θ, from the values; a typical θ, for synthetic data; if there are parameters
    =====================  ==============================================================================================
 
-   What else is here has a default: override it where there is something better (`survival`, `response`, …).
-   `kernel`, `positive`, `weight` and `curvature` are given (v, η) and the parameters but φ; all others are given all
+   The other methods have defaults; override them if there is a better formula (`survival`, `response`, …).
+   `kernel`, `positive`, `weight` and `curvature` take (v, η) and the parameters except φ; all others take all
    parameters, in the order of `parameters`.
-2. `core/likelihood/<name>.hpp`: the functor (`functor.hpp` says what it defines). Whether η must be positive, whether
-   implicit zeros are free, whether the mean is η: the functor says so, and `Likelihood` asks it.
+2. `core/likelihood/<name>.hpp`: the functor (`functor.hpp` lists its members). The functor defines whether η must be
+   positive, whether implicit zeros are free, and whether the mean is η; `Likelihood` reads this from the core.
 3. A line in `registry.py`, one in `core/likelihood/registry.hpp`; its name in `models/__init__.py`, `psgld/__init__.py`
    and `docs/api.md`, its files in `docs/inside.md`. `make .stamp-lint` builds the core.
 
-A *dispersion* is a parameter that divides the log density and does nothing else; it is called phi and comes first.
-`tests/models/test_likelihoods.py` and `tests/engines/test_kernels.py` find a new family by the registry.
+A *dispersion* is a parameter that divides the kernel and does not enter it otherwise; it is called phi and comes first.
+`tests/models/test_likelihoods.py` and `tests/engines/test_kernels.py` test every family in the registry.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TRAITS: Mapping[str, Mapping[str, Any]] = _core.families()
 
 
 class Likelihood(ABC):
-    """A likelihood: numbers, no blocks. The file says what a subclass defines."""
+    """Base class of likelihoods. The docstring of this module lists what a subclass defines."""
 
     name: ClassVar[str]
     parameters: ClassVar[tuple[str, ...]] = ()
@@ -64,7 +64,7 @@ class Likelihood(ABC):
     closed: bool = True
     """Whether the density has a closed form; else it is a series or an integral."""
 
-    # -- what the functor in the core says ---------------------------------------------------------------
+    # -- traits of the functor in the core ---------------------------------------------------------------
 
     @property
     def functor(self) -> str:
@@ -73,7 +73,7 @@ class Likelihood(ABC):
 
     @property
     def constants(self) -> Theta:
-        """What the functor needs to know besides θ, such as a power."""
+        """The constants of the functor, besides θ, such as a power."""
         return ()
 
     @property
@@ -87,7 +87,7 @@ class Likelihood(ABC):
 
     @property
     def zeros(self) -> str | None:
-        """How implicit zeros are added up without visiting them: by a "sum", a "gram" matrix, or not (None)."""
+        """How implicit zeros are summed without visiting them: a "sum", a "gram" matrix, or None if they cannot be."""
         how = str(self._traits["zeros"])
         return None if how == "none" else how
 
@@ -98,7 +98,7 @@ class Likelihood(ABC):
 
     @property
     def lattice(self) -> bool:
-        """Whether the values that occur are isolated, so that not all between two of them do."""
+        """Whether the distribution is discrete."""
         return bool(self._traits["lattice"])
 
     @property
@@ -108,35 +108,35 @@ class Likelihood(ABC):
 
     @property
     def normal(self) -> bool:
-        """Whether v ~ Normal(η, φ): rows are normal given the other factor, and so can be drawn."""
+        """Whether v ~ Normal(η, φ): then rows are normal given the other factor, and Gibbs samplers can draw them."""
         return bool(self._traits["residuals"])
 
-    # -- what samplers ask -------------------------------------------------------------------------------
+    # -- properties used by samplers ---------------------------------------------------------------------
 
     splits: bool = False
-    """Whether v is a sum of Poisson counts, one for each component, as `Gibbs()` needs."""
+    """Whether v is a sum of Poisson counts, one per component, as `Gibbs()` needs."""
 
     counts: bool = False
-    """Whether values are counts, so that what a sparse matrix does not store may well be zeros."""
+    """Whether values are counts, so that entries that a sparse matrix does not store may be zeros."""
 
     signed: bool = False
-    """Whether W and H must be able to have any sign."""
+    """Whether η must be able to have either sign."""
 
     steep: bool = False
-    """Whether the score below v is so much steeper than above it that a state that swings is thrown out."""
+    """Whether the score is so much steeper below v than above it that an oscillating state diverges."""
 
     curvature_bound: float | None = None
-    """A bound of `curvature` over all v and η, on which the real-valued metric rests; None if there is none."""
+    """A bound of `curvature` over all v and η, used by the real-valued metric; None if there is none."""
 
     update_power: float = 1.0
-    """The power of the ratio in the multiplicative update at which the likelihood never falls."""
+    """The exponent of the ratio in the multiplicative update for which the likelihood never decreases."""
 
     def eta_moments(self, mean: float, variance: float, size: int) -> tuple[float, float]:
         """Return a typical mean and variance of η from those of `size` values."""
         return mean, variance
 
     def information(self, mean: float, *others: float) -> float:
-        """Return the curvature where v = η = `mean`."""
+        """Return the curvature at v = η = `mean`."""
         return float(self.curvature(mean, mean, *others))
 
     # -- values ------------------------------------------------------------------------------------------
@@ -144,14 +144,14 @@ class Likelihood(ABC):
     @property
     @abstractmethod
     def support(self) -> str:
-        """The values that can occur, in words: "v >= 0"."""
+        """The support in words, such as "v >= 0"."""
 
     @abstractmethod
     def can_occur(self, v: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values can occur; NaN cannot."""
+        """Return a mask of the values in the support; NaN is not."""
 
     def check(self, values: ArrayLike) -> None:
-        """Raise DataError if some observed values cannot occur: with their number, the first, and a remedy."""
+        """Raise DataError if values are outside the support, with their number, the first one, and a remedy."""
         values = np.asarray(values)
         good = self.can_occur(values)
         if good.all():
@@ -173,11 +173,11 @@ class Likelihood(ABC):
 
     @abstractmethod
     def kernel(self, v: ArrayLike, eta: ArrayLike, *others: Any, **named: Any) -> Array:
-        """Return φ log p(v | η) without what depends on v and θ alone."""
+        """Return φ log p(v | η), up to a term that depends on v and θ only."""
 
     @abstractmethod
     def log_normaliser(self, v: ArrayLike, *theta: Any, **named: Any) -> Array:
-        """Return what kernel / φ lacks to be a normalised log density."""
+        """Return the difference between the normalised log density and kernel / φ."""
 
     @abstractmethod
     def positive(self, v: ArrayLike, eta: ArrayLike, *others: Any, **named: Any) -> Array:
@@ -185,7 +185,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def weight(self, v: ArrayLike, eta: ArrayLike, *others: Any, **named: Any) -> Array:
-        """Return the negative part of φ ∂ log p / ∂η, without its sign: the non-negative metric rests on it."""
+        """Return the magnitude of the negative part of φ ∂ log p / ∂η, which the non-negative metric uses."""
 
     @abstractmethod
     def curvature(self, v: ArrayLike, eta: ArrayLike, *others: Any, **named: Any) -> Array:
@@ -197,10 +197,10 @@ class Likelihood(ABC):
         return real((self.positive(v, eta, *others) - self.weight(v, eta, *others)) / phi)
 
     def logpdf(self, v: ArrayLike, eta: ArrayLike, *theta: Any, **named: Any) -> Array:
-        """Return log p(v | η, θ): a log density, or a log probability. It is -inf where v cannot occur."""
+        """Return log p(v | η, θ): a log density or a log probability, -inf outside the support."""
         v, theta = real(v), self._given(theta, named)
         never = np.isinf(v) | ~self.can_occur(v)
-        if never.any():  # at 1 instead, so that nothing overflows on the way
+        if never.any():  # evaluated at 1 instead, so that nothing overflows
             logs = self.logpdf(np.where(never, 1.0, v), eta, *theta)
             return real(np.where(np.isnan(v), np.nan, np.where(never, -np.inf, logs)))
         phi, others = self.split(theta)
@@ -209,11 +209,11 @@ class Likelihood(ABC):
     # -- new observations --------------------------------------------------------------------------------
 
     def response(self, eta: ArrayLike) -> Array:
-        """Return E[v | η], a growing function of η."""
+        """Return E[v | η], an increasing function of η."""
         return real(eta)
 
     def link(self, mean: ArrayLike) -> Array:
-        """Return the η at which the response is `mean`; ±inf beyond what it can be."""
+        """Return the η at which the response is `mean`; ±inf outside the range of the response."""
         return real(mean)
 
     @abstractmethod
@@ -225,7 +225,7 @@ class Likelihood(ABC):
         """Draw a new observation for each η: sample(η, *θ, rng); θ broadcasts against η."""
 
     def survival(self, x: ArrayLike, eta: ArrayLike, *theta: Any, **named: Any) -> Array | None:
-        """Return P(v > x | η, θ); None if there is no formula: then new observations are drawn and counted."""
+        """Return P(v > x | η, θ); None if there is no formula: then it is estimated from new observations."""
         return None
 
     # -- parameters --------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class Likelihood(ABC):
 
     @property
     def other_parameters(self) -> tuple[str, ...]:
-        """The names of the parameters but φ."""
+        """The names of the parameters except φ."""
         return self.parameters[1:] if self.dispersion else self.parameters
 
     @property
@@ -258,7 +258,7 @@ class Likelihood(ABC):
         return bool(np.all((others > 0.0) & (others < np.inf)))
 
     def split(self, theta: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """Return φ, which is 1 where there is none, and the other parameters."""
+        """Return φ (1 if there is none) and the other parameters."""
         return (theta[0], theta[1:]) if self.dispersion else (1.0, theta)
 
     def joined(self, phi: Any, others: Any) -> tuple[Any, ...]:
@@ -266,11 +266,11 @@ class Likelihood(ABC):
         return (phi, *others) if self.dispersion else tuple(others)
 
     def starts(self, values: ArrayLike) -> Theta:
-        """Return parameters from which learning may start, at any scale of the data."""
+        """Return initial values of the parameters, for data of any scale."""
         return ()
 
     def start(self, values: Callable[[], ArrayLike]) -> Theta:
-        """Return the parameters that are given, and the starts of those that are learnt."""
+        """Return the parameters: the given ones, and initial values of those that are learnt."""
         if not self.learnt:
             return tuple(float(getattr(self, name)) for name in self.parameters)
         given = (getattr(self, name) for name in self.parameters)
@@ -278,24 +278,24 @@ class Likelihood(ABC):
         return tuple(float(start if value is None else value) for value, start in both)
 
     def typical(self, mean: float) -> Theta:
-        """Return the parameters that are given, and for the others what makes synthetic data of this mean."""
+        """Return the parameters: the given ones, and typical ones for synthetic data of this mean."""
         return tuple(1.0 if (given := getattr(self, name)) is None else given for name in self.parameters)
 
     def fixed(self: _Self, theta: Theta) -> _Self:
-        """Return the same likelihood with these parameters given."""
+        """Return a copy of the likelihood with the parameters fixed at `theta`."""
         return replace(self, **dict(zip(self.parameters, theta, strict=True)))  # type: ignore[type-var]
 
     @property
     def conjugate(self) -> bool:
-        """Whether φ is learnt, and drawn from the sum of the squared residuals."""
+        """Whether φ is learnt by a conjugate draw, given the sum of squared residuals."""
         return self.normal and "phi" in self.learnt
 
     def draw_phi(self, start: float, residuals: float, size: int, rng: np.random.Generator) -> float:
-        """Draw φ given Σ(v - μ)² over `size` entries; asked where `conjugate`."""
+        """Draw φ given Σ(v - μ)² over `size` entries; called only if `conjugate`."""
         raise NotImplementedError
 
     def move(self, values: Array, start: Theta) -> ParameterMove | None:
-        """Return what draws the learnt parameters given the means at some entries; None if nothing does."""
+        """Return the Metropolis move of the learnt parameters; None if there are none or the draw is conjugate."""
         return None if self.conjugate or not self.learnt else ParameterMove(self, values, start)
 
     def profile(self, values: Array, eta: ArrayLike, start: Theta) -> Callable[[Theta], float]:
@@ -305,5 +305,5 @@ class Likelihood(ABC):
     # -- records -----------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, object]:
-        """Return what `likelihood_from_dict` needs, fit for JSON."""
+        """Return a dictionary for `likelihood_from_dict`, serialisable as JSON."""
         return {"name": self.name} | {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The Bernoulli likelihood: yes or no, by the logit link."""
+"""The Bernoulli likelihood of binary values, with the logit link."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from psgld.models.likelihoods.base import Likelihood
 @final
 @dataclass(frozen=True)
 class Bernoulli(Likelihood):
-    """Values of 0 and 1, v = 1 with probability p = 1 / (1 + exp(-η)).
+    """Binary values: v = 1 with probability p = 1 / (1 + exp(-η)), else v = 0.
 
         log p(v | η) = v η - log(1 + exp(η)),    ∂ log p / ∂η = v - p
 
@@ -29,7 +29,7 @@ class Bernoulli(Likelihood):
     """
 
     name: ClassVar[str] = "bernoulli"
-    remedy: ClassVar[str] = "make them so, as V > 0 does, or use Gaussian(), or Poisson() for counts"
+    remedy: ClassVar[str] = "convert them, for example V > 0, or use Gaussian(), or Poisson() for counts"
     counts = True
     signed = True
     curvature_bound = 0.25
@@ -40,11 +40,11 @@ class Bernoulli(Likelihood):
         return "v = 0 or v = 1"
 
     def can_occur(self, v: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values are 0 or 1."""
+        """Return a mask of the values that are 0 or 1."""
         return np.asarray((v == 0) | (v == 1))
 
     def eta_moments(self, mean: float, variance: float, size: int) -> tuple[float, float]:
-        """Return the logit of the share of ones, and 1: a typical spread of logits."""
+        """Return the logit of the proportion of ones, and 1 as a typical variance of logits."""
         ones, zeros = mean * size + 0.5, (1.0 - mean) * size + 0.5
         return math.log(ones / zeros), 1.0
 
@@ -76,7 +76,7 @@ class Bernoulli(Likelihood):
         return real(expit(real(eta)))
 
     def link(self, mean: ArrayLike) -> Array:
-        """Return log p/(1 - p); ±inf for what is no probability."""
+        """Return log p/(1 - p); ±inf outside of 0 < p < 1."""
         from scipy.special import logit
 
         return real(logit(np.clip(real(mean), 0.0, 1.0)))
@@ -90,6 +90,6 @@ class Bernoulli(Likelihood):
         return real(rng.random(np.shape(eta)) < self.response(eta))
 
     def survival(self, x: ArrayLike, eta: ArrayLike) -> Array:
-        """Return P(v > x): 1 below 0, p up to 1, then 0."""
+        """Return P(v > x): 1 for x < 0, p for 0 <= x < 1, else 0."""
         x, p = np.broadcast_arrays(real(x), self.response(eta))
         return real(np.where(x < 0.0, 1.0, np.where(x < 1.0, p, 0.0)))

@@ -1,8 +1,9 @@
-"""The compound Poisson member, 0 < β < 1: an atom at 0 and a density above.
+"""The compound Poisson member, 0 < β < 1: a point mass at 0 and a density above.
 
     N ~ Poisson(μ^β / (φβ)),   v = the sum of N gamma variables of shape α = β/(1-β) and scale φ(1-β) μ^{1-β}
 
-Its density has no closed form: the factor without μ contains Wright's function Σ_j z^j / (j! Γ(jα)).
+Its density has no closed form: the factor that does not depend on μ contains Wright's function
+Σ_j z^j / (j! Γ(jα)).
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from numpy.typing import ArrayLike
 
 from psgld.models.common import Array, log_sum_exp, real
 
-# The terms look like a normal curve over j, of sd sqrt(peak/(1+α)); REACH of these sd hold all but rounding
-# error, and they fit between 0 and the peak as soon as peak·(1+α) > REACH².
+# As a function of j the terms are close to a normal density with sd sqrt(peak/(1+α)). Terms farther than REACH sd from
+# the peak are below rounding error; j = 0 is farther than that if peak·(1+α) > REACH².
 _REACH = 10.0
 _GRID = np.arange(-12.0, 13.0)
-_SPACING = 0.8  # in sd: the trapezoidal rule errs by exp(-2π²/0.8²), 1e-13, and 12 · 0.8 < REACH
+_SPACING = 0.8  # in sd: the error of the trapezoidal rule is exp(-2π²/0.8²) = 1e-13; 12 · 0.8 < REACH
 
 
 def log_normaliser(v: ArrayLike, phi: ArrayLike, beta: float) -> Array:
-    """Return log a(v, φ), where p(v | μ) = a(v, φ) exp((v μ^{β-1}/(β-1) - μ^β/β) / φ); 0 at v = 0, the atom.
+    """Return log a(v, φ), where p(v | μ) = a(v, φ) exp((v μ^{β-1}/(β-1) - μ^β/β) / φ); 0 at v = 0.
 
     Examples
     --------
@@ -44,8 +45,8 @@ def log_normaliser(v: ArrayLike, phi: ArrayLike, beta: float) -> Array:
 def log_wright(log_z: Array, alpha: float) -> Array:
     """Return log Σ_{j≥1} z^j / (j! Γ(jα)), for any z > 0 and α > 0.
 
-    The cost per value is bounded: few terms are summed one by one; many terms form a smooth curve over j,
-    whose sum is an integral, and the trapezoidal rule on a coarse grid gives it to rounding error.
+    The cost per value is bounded. Few terms are summed one by one. Many terms are a smooth function of j, whose sum
+    is an integral; the trapezoidal rule on a coarse grid computes it to rounding error.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def log_wright(log_z: Array, alpha: float) -> Array:
 
 
 def _sum_few(log_z: Array, peak: Array, alpha: float) -> Array:
-    """Sum the terms j = 1, 2, … one by one, with one table of log-gammas for all values."""
+    """Return the log of the sum of the terms j = 1, 2, …, with one table of log-gammas for all values."""
     from scipy.special import gammaln
 
     top = float(peak.max(initial=0.0))
@@ -72,7 +73,7 @@ def _sum_few(log_z: Array, peak: Array, alpha: float) -> Array:
 
 
 def _sum_many(log_z: Array, peak: Array, alpha: float) -> Array:
-    """Sum 25 nodes around the largest term: all the terms that matter if they are few, else an integral."""
+    """Return the log of the sum over 25 nodes around the largest term: terms j, or an integral if the sd is large."""
     from scipy.special import gammaln
 
     step = np.maximum(1.0, _SPACING * np.sqrt(peak / (1.0 + alpha)))
@@ -88,7 +89,7 @@ def _sum_many(log_z: Array, peak: Array, alpha: float) -> Array:
 
 
 def sample(mu: Array, phi: Array, beta: float, rng: np.random.Generator) -> Array:
-    """Draw v from its definition: a Poisson number of gamma variables, added up."""
+    """Draw v from its definition: the sum of a Poisson number of gamma variables."""
     number = rng.poisson(mu**beta / (phi * beta))
     total = rng.standard_gamma(number * (beta / (1.0 - beta)))
     return real(total * phi * (1.0 - beta) * mu ** (1.0 - beta))

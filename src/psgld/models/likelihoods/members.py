@@ -12,7 +12,7 @@ from psgld.models.likelihoods.tweedie import Tweedie
 @final
 @dataclass(frozen=True)
 class Poisson(Tweedie):
-    """Counts, v ~ Poisson(μ): Tweedie of β = 1. With φ ≠ 1 the variance is φμ; `phi=None` learns it.
+    """Counts, v ~ Poisson(μ): Tweedie with β = 1. With φ ≠ 1 the variance is φμ; `phi=None` learns it.
 
     Examples
     --------
@@ -28,7 +28,7 @@ class Poisson(Tweedie):
 @final
 @dataclass(frozen=True)
 class Gaussian(Tweedie):
-    """Real values, v ~ Normal(μ, φ): Tweedie of β = 2, φ is the variance of the noise.
+    """Real values, v ~ Normal(μ, φ): Tweedie with β = 2; φ is the variance of the noise.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Gaussian(Tweedie):
 @final
 @dataclass(frozen=True)
 class Gamma(Tweedie):
-    """Positive values of constant relative error, v ~ Gamma(shape 1/φ, mean μ): Tweedie of β = 0.
+    """Positive values with constant relative error, v ~ Gamma(shape 1/φ, mean μ): Tweedie with β = 0.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Gamma(Tweedie):
 @final
 @dataclass(frozen=True)
 class CompoundPoisson(Tweedie):
-    """Non-negative values with exact zeros, a Poisson number of gamma variables: Tweedie of 0 < β < 1.
+    """Non-negative values with exact zeros, sums of a Poisson number of gamma variables: Tweedie with 0 < β < 1.
 
     Examples
     --------
@@ -74,14 +74,14 @@ class CompoundPoisson(Tweedie):
         if not 0.0 < self.beta < 1.0:
             raise ModelError(
                 f"CompoundPoisson: beta must be in 0 < beta < 1, got {self.beta:g}; "
-                "Tweedie(beta) takes the other members"
+                "use Tweedie(beta) for the other members"
             )
 
 
 @final
 @dataclass(frozen=True)
 class InverseGaussian(Tweedie):
-    """Positive values with a heavy right tail, variance φμ³: Tweedie of β = -1.
+    """Positive values with a heavy right tail, variance φμ³: Tweedie with β = -1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The negative binomial likelihood: counts that spread more than Poisson's."""
+"""The negative binomial likelihood: overdispersed counts."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from psgld.models.common import Array, optional_positive, real
 from psgld.models.likelihoods.base import Likelihood, Theta
 
 _ENDS = 1e-2, 1e4
+"""The range of initial values of r."""
+
 _MOST_ALIKE = 1e30
-"""The largest r: beyond it, float32 could not tell it from infinity; at 1e9 it is Poisson already."""
-"""Between which r starts."""
+"""The largest r: float32 cannot tell more from infinity; at 1e9 it is Poisson already."""
 
 
 @final
 @dataclass(frozen=True)
 class NegativeBinomial(Likelihood):
-    """Counts of mean μ and variance μ + μ²/r: a Poisson count whose mean is gamma distributed, of shape r.
+    """Counts with mean μ and variance μ + μ²/r: Poisson with a gamma distributed mean of shape r.
 
-        log p(v | μ) = v log μ - (v + r) log(1 + μ/r) + what depends on v and r,
+        log p(v | μ) = v log μ - (v + r) log(1 + μ/r) + a function of v and r,
         ∂ log p / ∂μ = v/μ - (v + r)/(μ + r)
 
-    For r → ∞ it is the Poisson likelihood.
+    The limit r → ∞ is the Poisson likelihood.
 
     Parameters
     ----------
     r
-        How much alike the counts of one mean are; None, the default, to learn it.
+        The size (inverse overdispersion), > 0; None, the default, to learn it.
 
     Examples
     --------
@@ -59,7 +60,7 @@ class NegativeBinomial(Likelihood):
         return "counts 0, 1, 2, …"
 
     def can_occur(self, v: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values are counts."""
+        """Return a mask of the values that are counts."""
         return np.asarray((v >= 0) & (v == np.floor(v)))
 
     def kernel(self, v: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
@@ -70,7 +71,7 @@ class NegativeBinomial(Likelihood):
         return real(xlogy(v, mu) - (v + r) * np.log1p(mu / r))
 
     def log_normaliser(self, v: ArrayLike, r: ArrayLike) -> Array:
-        """Return log Γ(v + r) / (Γ(r) v! r^v), by a beta function: where r is large, gammas cancel."""
+        """Return log Γ(v + r) / (Γ(r) v! r^v), by a beta function: for large r, differences of log-gammas cancel."""
         from scipy.special import betaln
 
         v, r = np.broadcast_arrays(real(v), real(r))
@@ -110,17 +111,17 @@ class NegativeBinomial(Likelihood):
         return real(np.where(inside, above, x < 0.0))
 
     def starts(self, values: ArrayLike) -> Theta:
-        """Return the r of the moments of all values: of one mean they are more alike."""
+        """Return the moment estimate of r from all values; it is too small, as the means differ."""
         values = real(values)
         mean, variance = (float(values.mean()), float(values.var())) if values.size else (1.0, 2.0)
         return (float(np.clip(mean**2 / max(variance - mean, 1e-12), *_ENDS)) if mean > 0.0 else 1.0,)
 
     def typical(self, mean: float) -> Theta:
-        """Return r, by default as large as the mean: half of the variance is Poisson's."""
+        """Return r, by default equal to the mean: the variance is twice that of a Poisson count."""
         return (mean if self.r is None else self.r,)
 
     def profile(self, values: Array, mu: ArrayLike, start: Theta) -> Callable[[Theta], float]:
-        """Return the log likelihood as a function of r; what depends on v alone is taken once a count."""
+        """Return the log likelihood as a function of r; terms in v and r are computed once per distinct count."""
         distinct, number = np.unique(values, return_counts=True)
         mu, logs = real(mu), float(np.sum(self.kernel(values, mu, 1.0) + (values + 1.0) * np.log1p(mu)))
 

@@ -1,4 +1,4 @@
-"""The factor of each Tweedie density that does not depend on μ: a closed form, a series or an integral.
+"""The factor of a Tweedie density that does not depend on μ: a closed form, a series or an integral.
 
 log p(v | μ, φ) = (v θ(μ) - κ(μ)) / φ + log a(v, φ)
 """
@@ -15,9 +15,9 @@ from psgld.models.likelihoods import compound_poisson, positive_stable
 def log_normaliser(v: ArrayLike, phi: ArrayLike, beta: float) -> Array:
     """Return log a(v, φ) for the member β.
 
-    Exact (to rounding) but for one case: Poisson with φ ≠ 1. There v/φ would live on the integers, which real
-    counts do not, so the extended quasi-likelihood stands in: -½ log(2πφ(v + 1/6)) - kernel(v, v)/φ.
-    It is not normalised; the φ it favours is the mean deviance.
+    Exact to rounding error, except for Poisson with φ ≠ 1. That member is a distribution of v/φ on the integers, which
+    does not fit counts, so the extended quasi-likelihood is used: -½ log(2πφ(v + 1/6)) - kernel(v, v)/φ.
+    It is not normalised; the φ that maximises it is the mean deviance.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A Metropolis move for the parameters of a likelihood that have no conjugate draw."""
+"""A Metropolis move for parameters of a likelihood without a conjugate draw."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from psgld.models.common import Array
 
-# Weak, but proper: a parameter within a factor e^5 ≈ 150 of its start is one sd.
+# Weak, but proper: one sd is a factor e^5 ≈ 150 from the initial value.
 _PRIOR_SD = 5.0
 
 
 class Learning(Protocol):
-    """A likelihood, as far as its parameters are learnt."""
+    """The members of a likelihood that the move uses."""
 
     parameters: ClassVar[tuple[str, ...]]
 
@@ -27,19 +27,19 @@ class Learning(Protocol):
     def profile(
         self, values: Array, eta: ArrayLike, start: tuple[float, ...]
     ) -> Callable[[tuple[float, ...]], float]:
-        """Return the log likelihood of some values as a function of θ."""
+        """Return the log likelihood of the values as a function of θ."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParameterMove:
-    """Random-walk Metropolis on log θ, one parameter after the other, given some observed values and their means.
+    """Random-walk Metropolis on log θ, one parameter at a time, given some observed values and their means.
 
         log π(θ) = Σ_i log p(v_i | η_i, θ) - ½ (log(θ/start) / 5)²
         log θ' = log θ + s N(0, 1),   s = 2.4 sqrt(2/n) 10^u,   u uniform on {0, 1, 2}
 
-    The posterior sd of log φ is near sqrt(2/n), which sets the small step. The start may be off by orders of
-    magnitude, thousands of small steps away: the large ones cross that in a few proposals. The mixture is
-    symmetric, so nothing else changes.
+    The posterior sd of log φ is near sqrt(2/n), which sets the small step. The initial value may be wrong by orders of
+    magnitude, thousands of small steps away; large steps get there in a few proposals. The mixture of step sizes is
+    symmetric, so the acceptance probability is that of a random walk.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class ParameterMove:
     values
         The values of a fixed subsample of the observed entries.
     start
-        The centres of the weak priors, one for each parameter.
+        The medians of the weak priors, one per parameter.
     proposals
-        The number of proposals for each parameter in a move.
+        The number of proposals per parameter and move.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class ParameterMove:
         current = log_posterior(theta)
         for _ in range(self.proposals):
             step = scale * 10.0 ** rng.integers(3) * rng.standard_normal()
-            # A hundred e-folds from the start the prior alone refuses; there, powers of θ might overflow.
+            # At a factor e^100 from the initial value the prior alone rejects, and powers of θ might overflow.
             log_ratio = np.log(theta[at] / start) + step
             if abs(log_ratio) > 100.0:
                 continue

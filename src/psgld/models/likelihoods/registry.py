@@ -1,4 +1,4 @@
-"""The likelihoods, the words for them at the friendly edge, and the guess when there is no word."""
+"""The registry of likelihoods by name, and the choice of a default likelihood from the data."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ FAMILIES: tuple[type[Likelihood], ...] = (
     NegativeBinomial,
     Bernoulli,
 )
-"""The likelihoods that have a name, a line each."""
+"""The likelihoods that have a name."""
 
 LIKELIHOODS: dict[str, Callable[[], Likelihood]] = {family.name: family for family in FAMILIES}
-"""Likelihoods by the names that `FactorModel`, the estimators and the command line take."""
+"""Likelihoods by the names that `FactorModel`, the estimators and the command line accept."""
 
 
 def likelihood(spec: str | Likelihood) -> Likelihood:
-    """Return the likelihood that a word names; a likelihood stays what it is.
+    """Return the likelihood of a name; a likelihood is returned unchanged.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def likelihood_from_dict(record: Mapping[str, Any]) -> Likelihood:
 
 
 def guess(values: ArrayLike) -> tuple[Likelihood, str]:
-    """Return a likelihood that suits the observed values, and the reason in a few words.
+    """Return a likelihood that suits the observed values, and the reason.
 
     Examples
     --------
@@ -89,9 +89,9 @@ def guess(values: ArrayLike) -> tuple[Likelihood, str]:
 
 
 def _looks_like_ratings(values: NDArray[Any]) -> bool:
-    """Say whether the values sit on at most ten steps or half-steps, the lowest not the commonest.
+    """Return whether the values have at most ten levels, integers or half-integers, the lowest not the most frequent.
 
-    Positive counts (a count matrix without its zeros) may have few levels too, but thin out from the lowest.
+    Positive counts (a count matrix without its zeros) may have few levels too, but the lowest is the most frequent.
     """
     some = values.ravel()[:: max(1, values.size // 100_000)]
     levels, number = np.unique(some, return_counts=True)

@@ -1,4 +1,4 @@
-"""P(v > x | μ, φ) of each Tweedie member: closed forms, and a series for the compound Poisson."""
+"""Survival functions P(v > x | μ, φ) of Tweedie members: closed forms, and a series for the compound Poisson."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 from psgld.models.common import Array, real
 
 _MANY = 1000.0
-"""Jumps of a compound Poisson, on average, from which on three moments tell its distribution: to 4e-5 and better."""
+"""Mean number of jumps of a compound Poisson above which it is approximated by three moments, with error < 4e-5."""
 
 
 def survival(x: ArrayLike, mu: ArrayLike, phi: ArrayLike, beta: float) -> Array | None:
-    """Return the probability that a new observation is above x; None for members that have no formula here.
+    """Return the probability that a new observation is above x; None for members without a formula.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def survival(x: ArrayLike, mu: ArrayLike, phi: ArrayLike, beta: float) -> Array 
         return real(ndtr((mu - x) / np.sqrt(phi)))
     if beta < 0.0 and beta != -1.0:
         return None
-    above = (x >= 0.0 if beta > 0.0 else x > 0.0) & (x < np.inf)  # else every value is above x, or none
+    above = (x >= 0.0 if beta > 0.0 else x > 0.0) & (x < np.inf)  # otherwise all values are above x, or none
     out = np.where(x < np.inf, 1.0, 0.0)
     member = {1.0: _poisson, 0.0: _gamma, -1.0: _inverse_gaussian}.get(beta)
     x, mu, phi = x[above], mu[above], phi[above]
@@ -50,7 +50,7 @@ def _inverse_gaussian(x: Array, mu: Array, phi: Array) -> Array:
     from scipy.special import log_ndtr, ndtr
 
     root = 1.0 / np.sqrt(phi * x)
-    far = 2.0 / (phi * mu) + log_ndtr(-root * (x / mu + 1.0))  # the factors alone overflow
+    far = 2.0 / (phi * mu) + log_ndtr(-root * (x / mu + 1.0))  # in logarithms: exp alone would overflow
     return np.clip(ndtr(root * (1.0 - x / mu)) - np.exp(far), 0.0, 1.0)
 
 
@@ -75,7 +75,7 @@ def _compound_poisson(x: Array, mu: Array, phi: Array, beta: float) -> Array:
 def _three_moments(x: Array, mu: Array, phi: Array, beta: float) -> Array:
     """Return P(v > x) of the shifted gamma variable with the mean μ, the sd s = sqrt(φ μ^{2-β}) and the skewness of v.
 
-    The latter is (2-β) s / μ. What is left is the excess kurtosis, of the order of the inverse number of jumps.
+    The skewness is (2-β) s / μ. The error is in the kurtosis, of the order of the inverse number of jumps.
     """
     from scipy.special import gammaincc
 

@@ -1,4 +1,4 @@
-"""The Tweedie family: its members are chosen by their power β."""
+"""The Tweedie family of likelihoods, indexed by the power β."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _FUNCTORS = {
     -1.0: "inverse-gaussian",
     0.5: "half-compound-poisson",
 }
-"""Powers of μ that the core has a short way to."""
+"""The powers β for which the core has a specialised functor."""
 
 _LEAST_NOISE = 1e-6
-"""The scale of the hyperprior of φ, in units of the variance of the data: it matters only if the fit is perfect."""
+"""The scale of the hyperprior of φ, relative to the variance of the data; it matters only if the fit is perfect."""
 
-# No value is taken to be known to better than 1e-4 of the spread of all. Without it a perfect fit sends φ to 0, and the
-# factors, whose steps are scaled by 1/φ, nowhere.
+# Values are assumed to have an error of at least 1e-4 of their standard deviation. Otherwise a perfect fit would send φ
+# to 0, and the factors, whose gradients are scaled by 1/φ, would diverge.
 _RESOLUTION = 1e-8
 
 
@@ -71,7 +71,7 @@ class Tweedie(Likelihood):
         object.__setattr__(self, "beta", beta)
         object.__setattr__(self, "phi", optional_positive(owner, "phi", self.phi))
 
-    # -- what samplers ask -------------------------------------------------------------------------------
+    # -- properties used by samplers ---------------------------------------------------------------------
 
     @property
     def functor(self) -> str:
@@ -90,7 +90,7 @@ class Tweedie(Likelihood):
 
     @property
     def splits(self) -> bool:  # type: ignore[override]
-        """Whether v is a sum of Poisson counts, one for each component."""
+        """Whether v is a sum of Poisson counts, one per component."""
         return self.beta == 1.0 and self.phi == 1.0
 
     @property
@@ -105,12 +105,12 @@ class Tweedie(Likelihood):
 
     @property
     def curvature_bound(self) -> float | None:  # type: ignore[override]
-        """1 for the Gaussian; others have none."""
+        """1 for the Gaussian, None for other members."""
         return 1.0 if self.beta == 2.0 else None
 
     @property
     def update_power(self) -> float:  # type: ignore[override]
-        """1/(2-β) where β < 1, else 1."""
+        """1/(2-β) if β < 1, else 1."""
         return 1.0 / (2.0 - self.beta) if self.beta < 1.0 else 1.0
 
     def information(self, mean: float, *others: float) -> float:
@@ -121,15 +121,15 @@ class Tweedie(Likelihood):
 
     @property
     def support(self) -> str:
-        """Β ≤ 0 needs v > 0, β ≤ 1 needs v ≥ 0."""
+        """The support: v > 0 if β ≤ 0, v ≥ 0 if 0 < β ≤ 1, else all numbers."""
         return "v > 0" if self.beta <= 0.0 else "v >= 0" if self.beta <= 1.0 else "numbers"
 
     def can_occur(self, v: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say where β ≤ 0 has its v > 0, β ≤ 1 its v ≥ 0, and others a number."""
+        """Return a mask of the values in the support; NaN is not."""
         return np.asarray(v > 0 if self.beta <= 0.0 else v >= 0 if self.beta <= 1.0 else ~np.isnan(v))
 
     def check(self, values: ArrayLike) -> None:
-        """Raise DataError if some observed values cannot occur; a Gaussian takes all."""
+        """Raise DataError if values are outside the support; a Gaussian allows all."""
         if self.beta <= 1.0:
             super().check(values)
 
@@ -138,7 +138,7 @@ class Tweedie(Likelihood):
         return f"{type(self).__name__} (beta = {self.beta:g})"
 
     def _remedy_for(self, bad: NDArray[Any]) -> str:
-        # Zeros have remedies of their own; a negative or undefined value among them has not.
+        # The first remedy is for zeros only: it does not help with negative or undefined values.
         zeros = bool(np.all(bad == 0))
         return "drop them, add a small constant, or use CompoundPoisson()" if zeros else "use Gaussian()"
 
@@ -154,7 +154,7 @@ class Tweedie(Likelihood):
         return real(real(v) * real(mu) ** (self.beta - 2.0))
 
     def weight(self, v: ArrayLike, mu: ArrayLike) -> Array:
-        """Return μ^{β-1}: φ times the negative part of the score, on which the non-negative metric rests."""
+        """Return μ^{β-1}: φ times the negative part of the score, which the non-negative metric uses."""
         return real(real(mu) ** (self.beta - 1.0))
 
     def curvature(self, v: ArrayLike, mu: ArrayLike) -> Array:
@@ -178,13 +178,13 @@ class Tweedie(Likelihood):
         return real(v * mu ** (beta - 1.0) / (beta - 1.0) - mu**beta / beta)
 
     def log_normaliser(self, v: ArrayLike, phi: ArrayLike) -> Array:
-        """Return log a(v, φ), what the kernel lacks to be a normalised log density."""
+        """Return log a(v, φ), the normaliser: log p = kernel / φ + log a."""
         return log_normaliser(v, phi, self.beta)
 
     def logpdf(self, v: ArrayLike, mu: ArrayLike, phi: ArrayLike) -> Array:
         """Return log p(v | μ, φ): a log density, or a log probability (Poisson; 0 if compound Poisson).
 
-        It is -inf where v cannot occur.
+        It is -inf outside the support.
         """
         return super().logpdf(v, mu, phi)
 
@@ -202,8 +202,8 @@ class Tweedie(Likelihood):
     def sample(self, mu: ArrayLike, phi: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw a new observation for each mean; φ broadcasts against μ.
 
-        Exact for every member; for β < 0 other than -1 see `positive_stable.sample`: the cost there grows
-        as 1/(-βφμ^{-β}), down to a dispersion so small that a close approximation takes over.
+        Exact, except for β < 0 other than -1 if φμ^{-β} is small (`positive_stable.sample`). There the cost grows as
+        1/(-βφμ^{-β}), until a close approximation is used.
         """
         mu, phi = real(mu), real(phi)
         if self.beta == 2.0:
@@ -226,11 +226,11 @@ class Tweedie(Likelihood):
     # -- φ -----------------------------------------------------------------------------------------------
 
     def starts(self, values: ArrayLike) -> Theta:
-        """Return a φ from which learning it may start."""
+        """Return an initial value of φ."""
         return (self.start_phi(values),)
 
     def typical(self, mean: float) -> Theta:
-        """Return φ, by default such that the noise is half as large as a typical mean."""
+        """Return φ, by default such that the standard deviation is half the mean."""
         return (mean**self.beta / 4.0 if self.phi is None else self.phi,)
 
     def draw_phi(self, start: float, residuals: float, size: int, rng: np.random.Generator) -> float:
@@ -238,22 +238,22 @@ class Tweedie(Likelihood):
         return float((_LEAST_NOISE * start + 0.5 * residuals) / rng.standard_gamma(1.0 + 0.5 * size))
 
     def profile(self, values: Array, mu: ArrayLike, start: Theta) -> Callable[[Theta], float]:
-        """Return the log likelihood as a function of φ: the sum over μ is taken once."""
+        """Return the log likelihood as a function of φ; the sum of the kernels is computed once."""
         kernel = float(np.sum(self.kernel(values, mu))) - _RESOLUTION * values.size * start[0]
         return lambda theta: kernel / theta[0] + float(np.sum(self.log_normaliser(values, *theta)))
 
     def start_phi(self, values: ArrayLike) -> float:
-        """Return var / mean^{2-β} > 0, a φ from which learning it may start, at any scale of the data."""
+        """Return var / mean^{2-β} > 0, an initial value of φ for data of any scale."""
         values = real(values)
         size = float(np.mean(np.abs(values))) if values.size else 0.0
         size = size if size > 0.0 else 1.0
-        # φ has the dimension v^β; a constant matrix has no variance to read, but needs a φ > 0 all the same.
+        # φ has the dimension v^β. A constant matrix has no variance, but φ must be > 0.
         relative = float(np.var(values / size)) if values.size else 1.0
         return float((relative if relative > 1e-12 else 1e-4) * size**self.beta)
 
 
 def _check_beta(beta: float) -> float:
-    """Return β as a float if such a member exists and is supported."""
+    """Return β as a float; raise ModelError if there is no such member, or it is not supported."""
     if not is_number(beta) or not math.isfinite(beta):
         raise ModelError(
             f"Tweedie: beta must be a finite number, got {beta!r}; allowed: beta <= 1 or beta = 2"

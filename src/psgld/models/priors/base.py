@@ -1,4 +1,4 @@
-"""What the files about priors share: the contract that every prior of a factor keeps."""
+"""The base class of priors of the factors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Coefficients = tuple[float, Array, Array]
 
 
 class Prior(ABC):
-    """What every prior can do; `rate` stands for the rate, or the precision, of each component, shape (K,).
+    """Base class of priors. In all methods `rate` is the rate, or the precision, of each component, shape (K,).
 
-    `mean` is the prior mean of each component; only `Normal` has one, the others ignore it.
+    `mean` is the prior mean of each component; only normal priors have one, the others ignore it.
     """
 
     name: ClassVar[str]
@@ -70,7 +70,7 @@ class Prior(ABC):
     def evidence(
         self, count: int, sum: ArrayLike, sumsq: ArrayLike, mean: ArrayLike = 0.0
     ) -> tuple[Array, Array]:
-        """Return (n, r) of each component with p(x | λ) ∝ λ^n exp(-r λ): what a factor says about its rate."""
+        """Return (n, r) of each component such that p(x | λ) ∝ λ^n exp(-r λ): the likelihood of its rate λ."""
 
     @abstractmethod
     def size_at(self, rate: float) -> float:

@@ -1,4 +1,4 @@
-"""The priors of the factors; here the non-negative ones, and all of them by name."""
+"""The non-negative priors, and the registry of all priors by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Gammalike(Prior):
     """The formulas that the exponential and the gamma prior share: p(x) ∝ x^{shape-1} exp(-rate·x)."""
 
     nonnegative: ClassVar[bool] = True
-    one_rate: ClassVar[bool] = True  # one per component would let the unused ones drift away
+    one_rate: ClassVar[bool] = True  # with one rate per component, unused components would diverge
     shape: float
     rate: float | None
 

@@ -1,4 +1,4 @@
-"""The normal prior of real-valued factors, with a precision for each component."""
+"""The normal prior of real-valued factors, with a precision per component."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from psgld.models.priors.base import Coefficients, Prior
 
 
 class NormalFormulas(Prior):
-    """What follows from p(x) ∝ exp(-½ λ (x - m)²) of each component, whoever gives λ and m."""
+    """Formulas of p(x) ∝ exp(-½ λ (x - m)²), given λ and m of each component."""
 
     nonnegative: ClassVar[bool] = False
-    one_rate: ClassVar[bool] = False  # the unused components are shrunk to nothing, the used ones are not
+    one_rate: ClassVar[bool] = False  # so unused components are shrunk to 0, and used ones are not
 
     def log_density(self, x: ArrayLike, rate: ArrayLike, mean: ArrayLike = 0.0) -> Array:
         """Return log p(x) for each entry."""
@@ -87,6 +87,6 @@ class Normal(NormalFormulas):
 
 
 def _around(count: int, sum: ArrayLike, sumsq: ArrayLike, mean: ArrayLike) -> Array:
-    """Return Σ(x - m)² of each component; rounding may not make it negative."""
+    """Return Σ(x - m)² of each component, at least 0 in spite of rounding."""
     sum, mean = real(sum), real(mean)
     return np.maximum(real(sumsq) - 2.0 * mean * sum + count * mean**2, 0.0)

@@ -18,7 +18,7 @@ from psgld.models.priors.normal import NormalFormulas
 @final
 @dataclass(frozen=True, eq=False)
 class RowNormal:
-    """The mean m (K,) and the precision Λ (K, K) of the rows of a factor; zeros where a component is frozen."""
+    """The mean m (K,) and the precision Λ (K, K) of the rows of a factor; zeros for constant components."""
 
     mean: Array
     precision: Array
@@ -30,7 +30,7 @@ class RowNormal:
 
     @property
     def off_diagonal(self) -> Array:
-        """Λ with a diagonal of zeros: what couples the components."""
+        """Λ with a diagonal of zeros: the coupling of the components."""
         return self.precision - np.diag(np.diag(self.precision))
 
     def log_constant(self, count: int, free: NDArray[np.bool_]) -> float:
