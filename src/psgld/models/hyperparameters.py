@@ -229,7 +229,7 @@ def draw(
         offset | c ~ Normal(mean c, 1/(Jλ_c)),
         1/φ | residuals ~ Gamma(1 + size/2, 1e-6 φ_start + rss/2)
 
-        The hyperpriors are scaled by `start`, so that the units of the data do not matter. Without `rss` and `size`, φ is
+    The hyperpriors are scaled by `start`, so that the units of the data do not matter. Without `rss` and `size`, φ is
     not drawn. `ParameterMove` draws the other parameters of the likelihood.
     """
     moves = _moving_rates(model, [s.count for s in stats])
