@@ -1,4 +1,6 @@
-// Negative binomial: counts of mean mu and variance mu + mu^2 / r, score = v / mu - (v + r) / (mu + r).
+// Negative binomial: counts of mean mu and variance mu + mu^2 / r, score = (v / mu - 1) r / (mu + r).
+// Its parts are in the ratio v / mu, as those of Poisson: split as v / mu and (v + r) / (mu + r), their ratio
+// is near 1 wherever mu is large beside r, and the non-negative metric, which rests on it, hardly moves.
 #pragma once
 
 #include "likelihood/functor.hpp"
@@ -15,9 +17,9 @@ struct NegativeBinomial : Functor<T> {
       : Functor<T>(likelihood), r(likelihood.parameter[0]), inverse(T(1) / r) {}
 
   V share(V mu) const { return vrecip<T>(T(1) + inverse * mu); }  // r / (mu + r), for any r
-  V positive(V v, V mu) const { return v * vrecip<T>(mu); }
+  V positive(V v, V mu) const { return v * vrecip<T>(mu) * share(mu); }
   V score(V v, V mu) const { return (v * vrecip<T>(mu) - T(1)) * share(mu); }
-  V weight(V v, V mu) const { return (inverse * v + T(1)) * share(mu); }
+  V weight(V, V mu) const { return share(mu); }
   V kernel(V v, V mu) const {
     const V x = inverse * mu, u = T(1) + x, rounded = u - T(1);  // log(1 + x), also where x is small
     const V log1p = rounded == T(0) ? x : vlog(u) * (x / rounded);

@@ -159,7 +159,7 @@ def test_warnings_are_notes(tmp_path, capsys):
     assert main(argv) == 0
     err = capsys.readouterr().err.splitlines()
     assert err[0].startswith("psgld: note: sparse data under a count likelihood") and len(err) == 2
-    assert err[0].endswith("say --absent zero if they are zeros, or --absent unobserved if not")
+    assert err[0].endswith("set --absent zero if they are zeros, or --absent unobserved if not")
     assert main([*argv, "-q"]) == 0
     assert capsys.readouterr() == ("", "")
 

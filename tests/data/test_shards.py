@@ -19,9 +19,7 @@ from psgld.cli import main
 from psgld.data.shards import spool, store, stream, write
 from psgld.data.shards.sides import Dealer, Named
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:values that are no counts:psgld.PsgldWarning"
-)  # of made-up data
+pytestmark = pytest.mark.filterwarnings("ignore:values are not counts:psgld.PsgldWarning")  # of made-up data
 
 pytest.importorskip("zarr")
 RUN = {"draws": 4, "tune": 23, "thin": 5, "chains": 1, "progress": False}

@@ -22,9 +22,7 @@ import psgld
 import psgld.sklearn.base
 from psgld import BayesianMF, BayesianNMF, DataError, FactorModel, ModelError, SamplingError
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:values that are no counts:psgld.PsgldWarning"
-)  # of made-up data
+pytestmark = pytest.mark.filterwarnings("ignore:values are not counts:psgld.PsgldWarning")  # of made-up data
 
 SHORT = {"draws": 5, "tune": 30, "thin": 1, "chains": 1}
 FAILS: dict[str, str] = {}

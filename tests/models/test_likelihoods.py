@@ -76,6 +76,24 @@ def test_the_score_is_the_derivative_of_the_log_density(make):
 
 
 @every
+def test_the_parts_of_the_score_differ_where_values_and_means_do(make):
+    """The non-negative metric moves by their ratio: near 1 at v = 2μ, it would hardly move."""
+    family, _, others, _, _ = case(make)
+    if not family.nonnegative_mean:
+        return
+    mu = np.logspace(-2, 6, 9)
+    for v, sign in ((2.0 * mu, 1.0), (0.5 * mu, -1.0)):
+        ratio = family.positive(v, mu, *others) / family.weight(v, mu, *others)
+        assert (sign * np.log(ratio) > 0.3).all()
+
+
+@every
+def test_values_between_two_that_occur(make):
+    family = make()
+    assert family.lattice == (not family.can_occur(np.array([0.5])).any())
+
+
+@every
 def test_the_curvature_is_the_slope_of_the_score(make):
     family, theta, others, v, eta = case(make)
     step, phi = 1e-6 * (1.0 + np.abs(eta)), family.split(theta)[0]

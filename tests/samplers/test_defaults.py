@@ -8,9 +8,7 @@ import psgld
 from psgld.datasets import synthetic
 from psgld.models import LIKELIHOODS, likelihood
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:values that are no counts:psgld.PsgldWarning"
-)  # of made-up data
+pytestmark = pytest.mark.filterwarnings("ignore:values are not counts:psgld.PsgldWarning")  # of made-up data
 
 SCALES = [1e-4, 1.0, 1e4]
 

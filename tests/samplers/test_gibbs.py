@@ -306,7 +306,7 @@ def test_other_models_are_refused(model, reason):
         psgld.sample(np.ones((3, 3)), model, sampler=psgld.Gibbs())
 
 
-@pytest.mark.filterwarnings("ignore:values that are no counts:psgld.PsgldWarning")
+@pytest.mark.filterwarnings("ignore:values are not counts:psgld.PsgldWarning")
 def test_other_values_are_refused():
     model = poisson(2)
     with pytest.raises(DataError, match=r"1 of 9 values are not, the first is 1\.5; round them"):

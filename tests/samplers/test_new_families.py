@@ -210,7 +210,7 @@ def test_tracked_pairs_are_on_the_scale_of_the_response():
 def test_values_other_than_0_and_1_are_refused_with_their_number():
     V = np.array([[0.0, 1.0], [0.5, 1.0], [0.25, np.nan]])
     with pytest.raises(
-        psgld.DataError, match=r"needs v = 0 or v = 1, but 2 of 5 values are not, the first is 0\.5; make"
+        psgld.DataError, match=r"needs v = 0 or v = 1, but 2 of 5 values are not, the first is 0\.5; convert"
     ):
         psgld.sample(V, psgld.FactorModel(1, "bernoulli"))
 
@@ -286,3 +286,17 @@ def test_the_command_line_takes_them(tmp_path, capsys):
     capsys.readouterr()
     main(["summary", str(out)])
     assert "Bernoulli()" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1e4])
+def test_means_far_above_r_are_found(scale):
+    """The metric rests on how the score is split: its parts must not cancel where μ is large beside r."""
+    rng = np.random.default_rng(0)
+    mu = scale * rng.gamma(2.0, 0.5, (100, 3)) @ rng.gamma(2.0, 0.5, (3, 80)) / 3
+    V = psgld.NegativeBinomial().sample(mu, 1.0, rng)
+    post = psgld.sample(V, psgld.FactorModel(3, "negative-binomial"), progress=False)
+    p = post.predict(*np.indices(mu.shape).reshape(2, -1))
+    low, high = p.mean_interval(0.9)
+    assert 0.85 < np.mean((low <= mu.ravel()) & (mu.ravel() <= high)) < 0.95
+    assert post.parameters["r"].mean() == pytest.approx(1.0, rel=0.1) and post.divergences == 0

@@ -14,7 +14,10 @@ To add a family, write one class here, in a file of its own, and one functor of 
    `remedy`               what to do about values outside the support, for the error message
    `kernel`               see above; vectorised, as are all methods below
    `log_normaliser`       log p - kernel / φ
-   `positive`, `weight`   the two parts of the score, both >= 0 for v in the support where η must be positive
+   `positive`, `weight`   the two parts of the score, both >= 0 for v in the support where η must be positive. The
+                          non-negative metric rests on the split: let their ratio be v/μ if it can be; where it
+                          stays near 1, the sampler hardly moves
+   `update_power`         the power of that ratio at which the likelihood never falls (1, or 1/2 if in doubt)
    `curvature`            -φ ∂² log p / ∂η²
    `variance`, `sample`   of a new observation
    `starts`, `typical`    initial θ, from the values; a typical θ, for synthetic data; if there are parameters
@@ -26,7 +29,8 @@ To add a family, write one class here, in a file of its own, and one functor of 
 2. `core/likelihood/<name>.hpp`: the functor (`functor.hpp` lists its members). The functor defines whether η must be
    positive, whether implicit zeros are free, and whether the mean is η; `Likelihood` reads this from the core.
 3. A line in `registry.py`, one in `core/likelihood/registry.hpp`; its name in `models/__init__.py`, `psgld/__init__.py`
-   and `docs/api.md`, its files in `docs/inside.md`. `make .stamp-lint` builds the core.
+   and `docs/api.md`, its files in `docs/inside.md`, README's list of names, and where users look for words:
+   `docs/models.md`, `docs/command-line.md`. `make format .stamp-lint` formats and builds the core.
 
 A *dispersion* is a parameter that divides the kernel and does not enter it otherwise; it is called phi and comes first.
 `tests/models/test_likelihoods.py` and `tests/engines/test_kernels.py` test every family in the registry.
@@ -43,7 +47,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psgld import _core
-from psgld.errors import DataError
+from psgld.errors import DataError, ModelError
 from psgld.models.common import Array, real
 from psgld.models.likelihoods.parameter_move import ParameterMove
 
@@ -78,6 +82,11 @@ class Likelihood(ABC):
 
     @property
     def _traits(self) -> Mapping[str, Any]:
+        if self.functor not in _TRAITS:
+            raise ModelError(
+                f"the core has no functor {self.functor!r}, it has {', '.join(_TRAITS)}; add it to "
+                "core/likelihood/registry.hpp and build the core again"
+            )
         return _TRAITS[self.functor]
 
     @property

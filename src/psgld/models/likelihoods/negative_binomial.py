@@ -46,6 +46,7 @@ class NegativeBinomial(Likelihood):
     parameters: ClassVar[tuple[str, ...]] = ("r",)
     remedy: ClassVar[str] = "round them, or use CompoundPoisson() or Gaussian()"
     counts = True
+    update_power = 0.5
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "r", optional_positive("NegativeBinomial", "r", self.r))
@@ -79,12 +80,16 @@ class NegativeBinomial(Likelihood):
         return real(np.where(v > 0.0, -np.log(above) - betaln(r, above) - v * np.log(r), 0.0))
 
     def positive(self, v: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
-        """Return v/μ."""
-        return real(real(v) / real(mu))
+        """Return v/μ · r/(μ + r)."""
+        return real(real(v) / real(mu) * self.weight(v, mu, r))
 
     def weight(self, v: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
-        """Return (v + r)/(μ + r)."""
-        return real((real(v) + real(r)) / (real(mu) + real(r)))
+        """Return r/(μ + r).
+
+        The split is a choice on which the non-negative metric rests. With v/μ and (v + r)/(μ + r) the ratio of the two
+        parts would be near 1 where μ is large beside r, and steps would hardly move there.
+        """
+        return real(1.0 / (1.0 + real(mu) / real(r)) + np.zeros_like(real(v)))
 
     def curvature(self, v: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
         """Return v/μ² - (v + r)/(μ + r)²."""

@@ -90,8 +90,13 @@ class Upkeeps:
 
 
 def theta_is_far(a: Hyper, b: Hyper) -> bool:
-    """Return whether a parameter of the likelihood but φ differs by more than a tenth: the weights changed."""
-    return a is not b and bool(np.any(np.abs(a.theta - b.theta) > 0.1 * np.abs(b.theta)))
+    """Return whether a parameter of the likelihood but φ differs by a factor of 7: the weights are other ones.
+
+    No less: a metric that is refreshed again and again while the chain is stationary follows its state, and biases it.
+    """
+    return a is not b and bool(
+        np.any(np.abs(a.theta - b.theta) > 6.0 * np.minimum(np.abs(a.theta), np.abs(b.theta)))
+    )
 
 
 def is_far(a: Hyper, b: Hyper) -> bool:
