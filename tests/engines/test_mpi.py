@@ -81,11 +81,11 @@ def test_ring_from_any_part_to_any_other(swapped):
 # -- the same chain ----------------------------------------------------------------------------------------
 
 RUNS = [  # ranks, strips, cases: m = 1, 2, 4 strips a rank, and ranks that do not divide B
-    (1, "1,4,negative-binomial,bernoulli", "dense,ratings", 1),
+    (1, "1,4", "dense,ratings", 1),
     (2, "2,4,8", "dense,sparse,ratings,zeros", 1),
     (2, "4", "large,wide,zero-gaussian,identity,identity-momentum,gamma,diverging", 2),
     (3, "3,6,12", "sparse,ratings,wide", 1),
-    (3, "4,7", "dense,zeros,gamma", 1),
+    (3, "4,7", "dense,zeros,gamma,negative-binomial,bernoulli", 1),
     (4, "4,8,16", "dense,wide,identity-momentum,all-given", 1),
     (4, "6", "sparse,ratings,gamma,diverging", 1),
     (2, "4", "dsgd,dsgd-counts", 2),
