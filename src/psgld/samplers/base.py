@@ -111,6 +111,11 @@ class Setup(ABC):
         return None
 
     @property
+    def floor(self) -> float:
+        """The lower limit of μ, where the likelihood divides by it."""
+        return 1e-7 * abs(self.moments.mean) or 1e-30
+
+    @property
     @abstractmethod
     def cycle(self) -> int:
         """The number of iterations in which every entry is read once, on average."""
@@ -177,7 +182,7 @@ class Chain(ABC):
         self.hyper = setup.start
         self.divergences: list[int] = []
         self.probes = probes.placed(factors, setup.shift)
-        self._floor = 1e-7 * abs(setup.moments.mean) or 1e-30
+        self._floor = setup.floor
         self._sums: NDArray[np.float64] | None = None  # of the current state
         self._log_prior = _LogPrior(0.0, np.zeros((2, 2, 0)))
         self._parameters = self._parameter_move()

@@ -63,8 +63,7 @@ class LangevinChain(Chain):
 
     def __init__(self, setup: LangevinSetup, key: int, probes: Probes, engine: Engine) -> None:
         model = setup.model
-        floor = 1e-7 * abs(setup.moments.mean) or 1e-30
-        factors = engine.factors(setup.grid, model.components, model.likelihood, floor)
+        factors = engine.factors(setup.grid, model.components, model.likelihood, setup.floor)
         super().__init__(setup, key, factors, probes)
         self._metric_hyper = self._saved_hyper = setup.start
         self.step_factor = 1.0
