@@ -22,6 +22,12 @@ from ..models import Hyper
 from ..system.record import Recorded, from_record
 from .step_size import Decay, StepSize
 
+EARLY_CYCLES = 30
+"""In the first cycles the state changes fast: there is an upkeep after every cycle, and no momentum yet."""
+
+MOST_PARTS = 8
+"""The most parts of the default with momentum: more of them need smaller steps, without a gain."""
+
 
 class Metric(Recorded, ABC):
     """A metric: its name in the engines, when and how it is refreshed, its default step size."""
@@ -129,16 +135,28 @@ class NonNegative(Metric):
         return upkeep <= 20 or int(np.log(upkeep) / _LOG_STEP) > int(np.log(upkeep - 1) / _LOG_STEP)
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return step sizes that decay from 0.2 to 0.05, or smaller ones if there are many parts.
+        """Return step sizes that decay from 0.2 to 0.05, or to smaller ones if there are many parts.
 
         Without momentum, from 0.5 to 0.1, or smaller ones if a part contains few of a row's entries.
         """
         if problem.momentum:
             first, last = (0.02, 0.02) if problem.steep else (0.2, 0.05)
-            bound = _resonance(problem)
-            return Decay(min(first, bound), min(last, bound), problem.tune * 3 // 4)
+            bound, over = _resonance(problem), problem.tune * 3 // 4
+            if bound < last:  # but large ones in the first cycles, which have no momentum that could resonate
+                return Decay(first, bound, min(over, EARLY_CYCLES * problem.blocks))
+            return Decay(min(first, bound), last, over)
         last = min(0.1, 0.4 / problem.blocks) if problem.sparse else 0.1
         return Decay(5 * last, last, problem.tune * 3 // 4)
+
+
+def momentum_of(rho: float, blocks: int, cyclic: bool) -> float:
+    """Return ρ, larger for more than 8 parts: 1 - ρ falls with B^{-3/2}.
+
+    The step size ε = (2 / B)² falls faster than friction may: along slow directions a chain moves by ε / (1 - ρ). The
+    noise of the parts cancels over a cycle; where they are not cyclic it does not, and less friction would heat the
+    chain.
+    """
+    return 1.0 - (1.0 - rho) * (MOST_PARTS / max(blocks, MOST_PARTS)) ** 1.5 if cyclic else rho
 
 
 def _resonance(problem: Problem) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..data.partition import Assigned, Partition, Shuffled, choose_blocks
 from ..data.source import Source
-from ..dynamics.metrics import Identity, Metric
+from ..dynamics.metrics import MOST_PARTS, Identity, Metric
 from ..dynamics.schedule import Cyclic, Schedule
 from ..dynamics.step_size import StepSize
 from ..engines import Engine
@@ -28,9 +28,6 @@ from ..models import FactorModel
 from ..system.record import Recorded
 from .langevin import LangevinSetup
 from .settings import Common, check, check_blocks, check_choice, check_temperature, setup_of
-
-_MOST_PARTS = 8
-"""The most parts with momentum: more of them need smaller steps, without a gain."""
 
 
 @final
@@ -81,7 +78,7 @@ class PSGLD(Recorded):
     def cycle(self, data: Source) -> int:
         """Return the number of iterations in which every entry is read once: B."""
         first_order = self.momentum == 0.0 or self.metric == "identity" or isinstance(self.metric, Identity)
-        return blocks_of(self.blocks, self.partition, data, None if first_order else _MOST_PARTS)
+        return blocks_of(self.blocks, self.partition, data, None if first_order else MOST_PARTS)
 
     def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Cut the data into blocks and prepare everything that the chains share."""

@@ -12,8 +12,8 @@ from ..data.labels import Csr
 from ..data.observations import Observations
 from ..data.partition import PARTITIONS, Assigned, Partition
 from ..data.source import Source
-from ..dynamics.metrics import METRICS, Metric, NonNegative, Problem, RealValued
-from ..dynamics.schedule import SCHEDULES, Hopping, Schedule
+from ..dynamics.metrics import METRICS, Metric, NonNegative, Problem, RealValued, momentum_of
+from ..dynamics.schedule import SCHEDULES, Cyclic, Hopping, Schedule
 from ..dynamics.step_size import Decay, StepSize, as_step_size
 from ..dynamics.subsample import Subsample
 from ..engines import Engine
@@ -153,12 +153,13 @@ def setup_of(
         share = draws / max(1.0, data.size / blocks)
         subsample = Subsample(draws, grid.cut_for_draws(share))
     metric = _metric(settings.metric, model)
-    rho = metric.momentum if momentum is None else momentum
+    if momentum is None:
+        momentum = momentum_of(metric.momentum, blocks, isinstance(schedule, Cyclic))
     step = settings.step_size
     if step is None:
         uneven = noise is not None or (data.is_sparse and not grid.zeros)
         parts, curvature = math.ceil(noise or blocks), _curvature(data, model, moments, start)
-        problem = Problem(model.components, parts, uneven, tune, rho, model.likelihood.steep, curvature)
+        problem = Problem(model.components, parts, uneven, tune, momentum, model.likelihood.steep, curvature)
         step = metric.step_size(problem)
         if temperature == 0.0 and isinstance(step, Decay):
             step = Decay(
@@ -166,7 +167,7 @@ def setup_of(
             )  # smaller steps at the end, to converge to the mode
     return LangevinSetup(
         settings, model, data, engine, shift, moments, start, grid, metric, as_step_size(step), schedule,
-        temperature, rho, settings.cycle(data), subsample, bytes_per_iteration,
+        temperature, momentum, settings.cycle(data), subsample, bytes_per_iteration,
     )  # fmt: skip
 
 

@@ -9,12 +9,10 @@ from typing import Any, final
 
 import numpy as np
 
+from ...dynamics.metrics import EARLY_CYCLES
 from ...models import Hyper
 from ...system import cost
 from .shared import Shared
-
-EARLY_CYCLES = 30
-"""In the first cycles the state changes fast: there is an upkeep after every cycle, and no momentum yet."""
 
 _BETWEEN_SAVES = 8
 _IDLE_CYCLES, _IDLE_SHARE, _IDLE_ITERATIONS = 8, 4, 8192
