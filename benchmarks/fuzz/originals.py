@@ -34,11 +34,17 @@ class Originals:
         ratings = psgld.sample(
             data, psgld.FactorModel(2, "gaussian", bias=True), store=folder / "run.zarr", **quick
         )
-        counts.save(folder / "counts.npz")
-        ratings.save(folder / "ratings.npz")
+        bursts = psgld.sample(
+            rng.negative_binomial(2, 0.3, (6, 5)), psgld.FactorModel(2, "negative-binomial"), **quick
+        )
+        clicks = psgld.sample(rng.random((6, 5)) < 0.4, psgld.FactorModel(1, "bernoulli"), **quick)
+        named = {"counts": counts, "ratings": ratings, "bursts": bursts, "clicks": clicks}
+        for name, posterior in named.items():
+            posterior.save(folder / f"{name}.npz")
         counts.save(folder / "counts.zarr")
-        self.posteriors = [(folder / name).read_bytes() for name in ("counts.npz", "ratings.npz")]
-        self.stores = [folder / name for name in ("run.zarr", "counts.zarr")]
+        bursts.save(folder / "bursts.zarr")
+        self.posteriors = [(folder / f"{name}.npz").read_bytes() for name in named]
+        self.stores = [folder / name for name in ("run.zarr", "counts.zarr", "bursts.zarr")]
         self.files = {store: sorted(p for p in store.rglob("*") if p.is_file()) for store in self.stores}
         self.tables = _tables(folder)
         self.argument_files = sorted(str(p) for p in folder.iterdir() if p != self.work)

@@ -21,8 +21,13 @@ def use(path: Path) -> None:
         post = psgld.load(path)
         repr(post)
         post.summary()
-        post.predict(post.row_labels[:1] if post.row_labels is not None else [0]).interval(0.9)
+        predicted = post.predict(post.row_labels[:1] if post.row_labels is not None else [0])
+        predicted.interval(0.9)
+        predicted.new_draws()
+        predicted.log_density(np.ones(len(predicted)))
         post.recommend(None, 1, exclude_seen=post.seen is not None)
+        if post.shape[1] < 100:
+            post.fold_in(np.ones((1, post.shape[1])), sweeps=2)
     except psgld.PsgldError as error:
         one_line(str(error))
 
@@ -36,15 +41,13 @@ def one_line(message: str) -> None:
 def load_file(rng: random.Random, have: Originals) -> None:
     """Load an `.npz` whose bytes are damaged."""
     path = have.work / "bad.npz"
-    one = rng.randrange(len(have.posteriors))
-    path.write_bytes(damaged(rng, have.posteriors[one], have.posteriors[1 - one]))
+    path.write_bytes(damaged(rng, rng.choice(have.posteriors), rng.choice(have.posteriors)))
     use(path)
 
 
 def load_arrays(rng: random.Random, have: Originals) -> None:
     """Load an `.npz` that is sound, of arrays that are not what they should be."""
-    one = rng.randrange(len(have.posteriors))
-    with np.load(io.BytesIO(have.posteriors[one])) as file:
+    with np.load(io.BytesIO(rng.choice(have.posteriors))) as file:
         arrays = dict(file)
     header = json.loads(arrays["header"].tobytes())
     for _ in range(rng.choice((1, 1, 2))):

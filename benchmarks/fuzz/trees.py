@@ -116,7 +116,7 @@ class Run:
 
 
 def runs(folder: Path) -> list[Run]:
-    """Sample into stores: counts with pairs that are followed, ratings with labels and biases, BPMF."""
+    """Sample into stores: counts with tracked pairs, ratings with labels and biases, BPMF, a learnt r, 0 and 1."""
     rng = np.random.default_rng(0)
     ratings = psgld.Observations.from_coo(
         [0, 0, 1, 2, 3],
@@ -134,6 +134,8 @@ def runs(folder: Path) -> list[Run]:
             psgld.FactorModel(1, "gaussian", psgld.NormalWishart()),
             {"store_dtype": "float16"},
         ),
+        (rng.negative_binomial(2, 0.3, (5, 4)), psgld.FactorModel(2, "negative-binomial"), {}),
+        (rng.random((5, 4)) < 0.4, psgld.FactorModel(1, "bernoulli", bias=True), {}),
     ]
     found = []
     for n, (V, model, more) in enumerate(sorts):

@@ -43,8 +43,9 @@ def start(size: int) -> str:
     try:
         with socket.create_server(("", 0)) as listener:
             secret = secrets.token_hex(8)
+            arguments = map(str, (listener.fileno(), size, secret, os.getpid()))
             subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__, str(listener.fileno()), str(size), secret],
+                [sys.executable, "-I", "-S", __file__, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[listener.fileno()],
@@ -130,8 +131,11 @@ class _Rank:
     host: str = ""
 
 
-def _watch(listener: socket.socket, size: int, secret: str) -> int:
-    """Hold the connections until all ranks have ended normally, or one breaks; return the exit code."""
+def _watch(listener: socket.socket, size: int, secret: str, parent: int) -> int:
+    """Hold the connections until all ranks have ended normally, or one breaks; return the exit code.
+
+    `mpiexec` waits until the witness, too, has closed stderr: it must not outlive rank 0, its parent process, for long.
+    """
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
     pids: dict[int, int] = {}
@@ -139,7 +143,11 @@ def _watch(listener: socket.socket, size: int, secret: str) -> int:
     while len(selector.get_map()) > 1 or not pids:
         if not pids and time.monotonic() > nobody_until:
             return 1
-        events = [key for key, _ in selector.select(1.0)]
+        orphaned = os.getppid() != parent
+        events = [key for key, _ in selector.select(0.0 if orphaned else 1.0)]
+        if orphaned and not pids and not events:
+            _print(f"a rank of {size} ended without an error, before the ranks were connected")
+            return 1
         heard = [(key, _receive(key.fileobj)) for key in events if key.fileobj is not listener]
         asked = [key.fileobj for key, words in heard if _REPORTING in words]
         if asked:
@@ -152,9 +160,10 @@ def _watch(listener: socket.socket, size: int, secret: str) -> int:
                 if not _introduced(known, words, secret):
                     continue
                 pids[known.number] = known.pid
-                key.fileobj.sendall(_WELCOME)  # type: ignore[union-attr]
+                with contextlib.suppress(OSError):  # it may have ended meanwhile
+                    key.fileobj.sendall(_WELCOME)  # type: ignore[union-attr]
             elif introduced and not words:
-                _report(known, size, pids.get(0), selector)
+                _report(known, size, pids, selector)
                 return 1
             if not words or words.endswith(_LEAVING):
                 selector.unregister(key.fileobj)
@@ -198,14 +207,17 @@ def _choose_reporter(reporter: Any, selector: selectors.BaseSelector) -> None:
                 key.fileobj.send(_WELCOME if key.fileobj is reporter else _REPORTING)  # type: ignore[union-attr]
 
 
-def _report(rank: _Rank, size: int, first: int | None, selector: selectors.BaseSelector) -> None:
+def _report(rank: _Rank, size: int, pids: dict[int, int], selector: selectors.BaseSelector) -> None:
     """Print which rank ended. If `mpiexec` does not end the others, kill rank 0, so that it does."""
     _choose_reporter(None, selector)
-    os.write(
-        2,
-        f"psgld: rank {rank.number} of {size} ended without an error (process {rank.pid} on {rank.host}): it was "
-        "killed, ran out of memory, or its machine is lost; run again with resume\n".encode(),
-    )
+    # A rank that is not connected yet may have been killed first.
+    others = [other for other in range(size) if other not in pids]
+    if others:
+        *most, last = sorted([rank.number, *others])
+        _print(f"rank {', '.join(map(str, most))} or {last} of {size} ended without an error")
+    else:
+        _print(f"rank {rank.number} of {size} ended without an error (process {rank.pid} on {rank.host})")
+    first = pids.get(0)
     end = time.monotonic() + _GRACE
     while first is not None and rank.number != 0:
         gone = [k for k, _ in selector.select(0.1) if k.data is not None and k.data.number == 0]
@@ -217,5 +229,10 @@ def _report(rank: _Rank, size: int, first: int | None, selector: selectors.BaseS
             return
 
 
+def _print(what: str) -> None:
+    why = "it was killed, ran out of memory, or its machine is lost; run again with resume"
+    os.write(2, f"psgld: {what}: {why}\n".encode())
+
+
 if __name__ == "__main__":
-    sys.exit(_watch(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3]))
+    sys.exit(_watch(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])))
