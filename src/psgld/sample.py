@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 from .data.observations import observations
 from .dynamics.probes import Probes
 from .engines import Engine, Threads
-from .errors import SamplingError, warn
+from .errors import warn
 from .models import FactorModel
+from .posterior.estimate import Estimate
 from .posterior.posterior import Posterior
-from .posterior.warm_start import start_at, updates_by
+from .posterior.warm_start import check_start, start_at, updates_by
 from .runs.agreement import abort_on_error, checked_keys, for_ranks
 from .runs.chains import Work, run_all
 from .runs.draws import Draws
@@ -58,7 +59,7 @@ def sample(
     resume: bool = False,
     checkpoint_every: float = 30.0,
     store_dtype: str | None = None,
-    start: Posterior | None = None,
+    start: Posterior | Estimate | tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Posterior:
     """Draw from the posterior p(W, H | V) of the factor model v_ij ~ p(· | Σ_k w_ik h_kj).
 
@@ -104,8 +105,9 @@ def sample(
     store_dtype
         "float16" halves the store; the returned draws are rounded in the same way.
     start
-        Warm start: a posterior of the same model, from whose last draws the chains start. Rows and columns are
-        matched by label, new ones are folded in. (`Posterior.update` does this with a short burn-in.)
+        Warm start: a posterior of the same model, from whose last draws the chains start; an `Estimate` of
+        `psgld.optimize`; or a pair (W, H), of shapes (I, K) and (K, J). Rows and columns of the first two are matched
+        by label, new ones are folded in. (`Posterior.update` does this with a short burn-in.)
 
     Examples
     --------
@@ -124,10 +126,8 @@ def sample(
     engine = Threads() if engine is None else engine
     check_kinds(engine, progress, keep)
     check_counts(draws, tune, thin, chains)
-    if not (start is None or isinstance(start, Posterior)):
-        raise SamplingError(f"start must be a Posterior, got {start!r}")
-    if model is None and start is not None:
-        model = start.model
+    check_start(start)
+    model = getattr(start, "model", None) if model is None else model
     check_model(model, rank, "sample")
     chosen = as_sampler(sampler)
     data = engine.own_share(observations(V))
@@ -150,7 +150,7 @@ def sample(
             keys = checked_keys(engine, setup, plan, keys, pairs, seed is None)
         probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
         precision = None if store_dtype == sampler.dtype else store_dtype
-        begin = None if start is None else start_at(start, data, model)
+        begin = None if start is None else start_at(start, setup)
         work = Work(setup, plan, kept, pairs, probes, begin, precision=precision)
         if store is None:
             return _posterior(work, keys, engine, progress)
