@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 from .data.observations import observations
 from .dynamics.probes import Probes
 from .engines import Engine, Threads
-from .errors import SamplingError, warn
+from .errors import warn
 from .models import FactorModel
+from .posterior.estimate import Estimate
 from .posterior.posterior import Posterior
-from .posterior.warm_start import start_at, updates_by
+from .posterior.warm_start import check_start, start_at, updates_by
 from .runs.agreement import abort_on_error, checked_keys, for_ranks
-from .runs.chains import Work, run_all
+from .runs.chains import Work, run_all, started
 from .runs.draws import Draws
 from .runs.inputs import (
     Seed,
@@ -33,8 +34,9 @@ from .runs.loop import Plan
 from .runs.progress import ProgressOption
 from .runs.recorder import Recorder
 from .runs.result import assemble
+from .runs.starts import best_start, check_starts
 from .samplers import Sampler, as_sampler
-from .storage.resume import check_options, is_there, keys_in, open_saver, ownership, strips_in
+from .storage.resume import check_options, is_there, keys_in, open_saver, ownership, starts_in, strips_in
 
 
 @updates_by
@@ -58,7 +60,8 @@ def sample(
     resume: bool = False,
     checkpoint_every: float = 30.0,
     store_dtype: str | None = None,
-    start: Posterior | None = None,
+    start: Posterior | Estimate | tuple[ArrayLike, ArrayLike] | None = None,
+    starts: int | None = None,
 ) -> Posterior:
     """Draw from the posterior p(W, H | V) of the factor model v_ij ~ p(· | Σ_k w_ik h_kj).
 
@@ -104,8 +107,13 @@ def sample(
     store_dtype
         "float16" halves the store; the returned draws are rounded in the same way.
     start
-        Warm start: a posterior of the same model, from whose last draws the chains start. Rows and columns are
-        matched by label, new ones are folded in. (`Posterior.update` does this with a short burn-in.)
+        Warm start: a posterior of the same model, from whose last draws the chains start; an `Estimate` of
+        `psgld.optimize`; or a pair (W, H), of shapes (I, K) and (K, J). Rows and columns of the first two are matched
+        by label, new ones are folded in. (`Posterior.update` does this with a short burn-in.)
+    starts
+        Number of short chains from random starts, each half as long as the burn-in; all chains start at the last
+        state of the one with the highest log posterior. The draws then describe the posterior around the best mode
+        found, which need not be the only one. Not on `MPI()`.
 
     Examples
     --------
@@ -124,10 +132,9 @@ def sample(
     engine = Threads() if engine is None else engine
     check_kinds(engine, progress, keep)
     check_counts(draws, tune, thin, chains)
-    if not (start is None or isinstance(start, Posterior)):
-        raise SamplingError(f"start must be a Posterior, got {start!r}")
-    if model is None and start is not None:
-        model = start.model
+    check_start(start)
+    check_starts(starts, start, engine)
+    model = getattr(start, "model", None) if model is None else model
     check_model(model, rank, "sample")
     chosen = as_sampler(sampler)
     data = engine.own_share(observations(V))
@@ -150,12 +157,25 @@ def sample(
             keys = checked_keys(engine, setup, plan, keys, pairs, seed is None)
         probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
         precision = None if store_dtype == sampler.dtype else store_dtype
-        begin = None if start is None else start_at(start, data, model)
+        begin = None if start is None else start_at(start, setup)
         work = Work(setup, plan, kept, pairs, probes, begin, precision=precision)
+        if starts is not None:
+            work = _with_starts(work, keys, int(starts), engine, progress, store if resume else None)
         if store is None:
             return _posterior(work, keys, engine, progress)
         saver = open_saver(store, work, keys, resume, checkpoint_every, engine)
         return _posterior(replace(work, saver=saver), keys, engine, progress)
+
+
+def _with_starts(
+    work: Work, keys: list[int], starts: int, engine: Engine, progress: ProgressOption, resumed: Any
+) -> Work:
+    """Return the work with the best of several starts; a run whose chains all have checkpoints needs none."""
+    record = starts_in(resumed)
+    if record is not None and record["number"] == starts:
+        return replace(work, starts=record)
+    begin, record = best_start(work, keys, starts, engine, progress)
+    return replace(work, begin=begin, starts=record)
 
 
 def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOption) -> Posterior:
@@ -169,6 +189,7 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
     kept = work.draws if engine.rank == 0 else work.draws.without_factors()
     result = assemble(work.setup, work.plan, kept, recorders, work.pairs, keys, interrupted)
     posterior = Posterior(**vars(result))
+    posterior.settings.update(started(work))
     if engine.rank > 0:
         posterior.settings["mpi_rank"] = engine.rank
     elif posterior.divergences:

@@ -97,6 +97,7 @@ def _add_sampling(parser: Parser) -> None:
     group.add_argument("--tune", type=integer(0), help="iterations of burn-in")
     group.add_argument("--thin", type=integer(1), help="iterations per draw")
     group.add_argument("--chains", type=integer(1), default=2, help="independent chains (%(default)s)")
+    group.add_argument("--starts", type=integer(2), help="short chains; all chains start at the best of them")
     group.add_argument("--seed", type=integer(0), default=0, help="random seed (%(default)s)")
     group.add_argument("--threads", type=integer(1), help="threads per rank (all cores)")
     group.add_argument(
@@ -170,6 +171,7 @@ def _run(args: Namespace, engine: Engine) -> int:
         tune=args.tune,
         thin=args.thin,
         chains=args.chains,
+        starts=args.starts,
         seed=args.seed,
         progress=False if args.quiet else None,
         **store,

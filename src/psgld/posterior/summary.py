@@ -28,6 +28,11 @@ def summary(posterior: Any) -> str:
         f"after {s['tune']}",
         *(f"  {_WORDS.get(name, name):14} {_interval(x)}" for name, x in p.parameters.items()),
     ]
+    if found := s.get("starts"):
+        lines.append(
+            f"  starts         all chains began at the best of {found['number']} short chains: the posterior around "
+            "the best mode found; other modes, and their weight, are not known"
+        )
     if p.model.bias:
         lines.append(f"  offset         {_interval(p.draws.offset)}")
     if "folded_in" in s:

@@ -1,26 +1,29 @@
-"""Warm start from a posterior when the data has grown: the start of each chain.
+"""Warm start from a posterior, an estimate or a pair (W, H): the start of each chain.
 
-A chain starts at the last draw of a chain before: rows and columns that were there keep their factors, new ones are
-folded in, first the rows (given the old columns), then the columns (given all rows).
+After a posterior, a chain starts at the last draw of a chain before: rows and columns that were there keep their
+factors, new ones are folded in, first the rows (given the old columns), then the columns (given all rows).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import as_numbers
 from ..data.labels import align_labels
 from ..data.observations import observations
 from ..data.source import Source
-from ..errors import DataError, ModelError
+from ..errors import DataError, ModelError, SamplingError
 from ..models.modes import NAMES
-from ..runs.draws import Draws, check_factors
+from ..runs.draws import Draws, ModeDraws, check_factors
 from ..runs.result import Result
 from ..runs.warm_start import Start
 from ..samplers import as_sampler, sampler_from_dict
+from .estimate import Estimate
 from .fold_in import draw
 from .new_rows import Entries, Other, check_kept
 
@@ -68,26 +71,100 @@ def _check_grown(posterior: Any, data: Source) -> None:
         raise DataError(f"V has {data.stored} entries, there were {len(posterior.seen.indices)}; {remedy}")
 
 
-def start_at(posterior: Result, data: Source, model: Any) -> Start:
-    """Take the last draws, and fold in what is new."""
-    if model != posterior.model:
-        raise ModelError(
-            f"start was sampled with {posterior.model!r}, not with {model!r}; give the same model"
+def check_start(start: Any) -> None:
+    """Raise SamplingError unless `start` is None or of a kind that chains can start at."""
+    pair = isinstance(start, tuple | list) and len(start) == 2
+    if not (start is None or pair or isinstance(start, Result | Estimate)):
+        raise SamplingError(
+            f"start must be a Posterior, an Estimate of psgld.optimize, or a pair (W, H), got a {type(start).__name__}"
         )
-    check_kept(posterior.draws, model)
-    check_factors(posterior.draws)
-    last = posterior.draws.each(lambda array: array[:, -1:])
+
+
+def start_at(start: Any, setup: Any) -> Start:
+    """Return the start of the chains: the last draws of a posterior, an estimate, or a pair (W, H).
+
+    Rows and columns that the posterior or the estimate does not have are folded in.
+    """
+    data, model = setup.data, setup.model
+    if isinstance(start, tuple | list):
+        W, H = (_checked(x, axis, setup) for axis, x in enumerate(start))
+        return Start(_draws_at(W, H, (None, None), setup), model)
+    if model != start.model:
+        made = "sampled" if isinstance(start, Result) else "optimised"
+        raise ModelError(f"start was {made} with {start.model!r}, not with {model!r}; give the same model")
+    if isinstance(start, Estimate):
+        last = _at_estimate(start, setup)
+    else:
+        check_kept(start.draws, model)
+        check_factors(start.draws)
+        last = start.draws.each(lambda array: array[:, -1:])
+    return Start(_aligned(last, start, data, model), model)
+
+
+def _aligned(last: Draws, start: Any, data: Source, model: Any) -> Draws:
+    """Return draws with the rows and columns of the data, matched by label; new ones are folded in."""
+    before = (start.row_labels, start.col_labels)
     rows, cols = (
-        align_labels(before, old, now, size, names.dim)
-        for names, before, old, now, size in zip(
-            NAMES, posterior.labels, posterior.shape, data.labels, data.shape, strict=True
+        align_labels(labels, old, now, size, names.dim)
+        for names, labels, old, now, size in zip(
+            NAMES, before, start.shape, data.labels, data.shape, strict=True
         )
     )
     i, j, v = data.entries(np.arange(data.stored))
     zeros = data.absent == "zero"
     grown = _grow(last, model, 0, rows, (i, cols[j], v), zeros)
-    grown = _grow(grown, model, 1, cols, (j, i, v), zeros)
-    return Start(grown, model)
+    return _grow(grown, model, 1, cols, (j, i, v), zeros)
+
+
+def _checked(x: Any, axis: int, setup: Any) -> NDArray[Any]:
+    """Return W, or H transposed, as stored; raise DataError unless shape, values and signs suit data and model."""
+    name, (rows, cols), rank = "WH"[axis], setup.data.shape, setup.model.rank
+    array = as_numbers(x, f"start: {name}")
+    shape = (rows, rank) if axis == 0 else (rank, cols)
+    if array.shape != shape:
+        raise DataError(
+            f"start: {name} must be {shape[0]} × {shape[1]}, got shape {array.shape}; V is {rows} × {cols}, rank {rank}"
+        )
+    if not np.isfinite(array).all():
+        raise DataError(
+            f"start: {name} must be finite, got {np.count_nonzero(~np.isfinite(array))} values that are not"
+        )
+    if setup.model.nonnegative and array.min(initial=0.0) < 0.0:
+        raise DataError(
+            f"start: {name} must be >= 0 under non-negative priors, got {array.min():.4g}; use np.abs or np.maximum"
+        )
+    return array if axis == 0 else array.T
+
+
+def _at_estimate(estimate: Estimate, setup: Any) -> Draws:
+    """Return an estimate as one draw. Hyperparameters that it does not have are those of a random start."""
+    draws = _draws_at(estimate.W, estimate.H.T, (estimate.row_bias, estimate.col_bias), setup)
+    likelihood = setup.model.likelihood
+    phi, theta = likelihood.split(tuple(estimate.parameters.values()))
+    others = None if draws.theta is None else np.array(theta, np.float64).reshape(1, 1, -1)
+    return replace(
+        draws, offset=np.full((1, 1), estimate.offset), phi=np.full((1, 1), float(phi)), theta=others
+    )
+
+
+def _draws_at(W: NDArray[Any], H: NDArray[Any], biases: tuple[Any, Any], setup: Any) -> Draws:
+    """Return factors as one draw, with the hyperparameters of a random start. Biases are 0 unless given."""
+    hyper, dtype = setup.start, setup.settings.dtype
+    modes = []
+    for mode, x, bias, own in zip(setup.model.modes, (W, H), biases, hyper.modes, strict=True):
+        if mode.biases and bias is None:
+            bias = np.zeros(len(x))
+        modes.append(
+            ModeDraws(
+                np.ascontiguousarray(x, dtype)[None, None],
+                np.asarray(bias, dtype)[None, None] if mode.biases else None,
+                own.rate[None, None],
+                None if own.normal is None else own.normal.mean[None, None],
+                None if own.normal is None else own.normal.precision[None, None],
+            )
+        )
+    theta = hyper.theta.reshape(1, 1, -1) if len(hyper.theta) else None
+    return Draws(tuple(modes), np.full((1, 1), hyper.offset + setup.shift), np.full((1, 1), hyper.phi), theta)
 
 
 def _grow(

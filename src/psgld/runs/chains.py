@@ -65,6 +65,13 @@ class Work:
     saver: Saver | None = None
     precision: str | None = None
     """The floating-point type that draws are rounded to; None for no rounding."""
+    starts: dict[str, Any] | None = None
+    """The record of the short chains whose best is `begin` (`runs/starts.py`)."""
+
+
+def started(work: Work) -> dict[str, Any]:
+    """Return the record of the starts as settings of the run; none if there were no starts."""
+    return {} if work.starts is None else {"starts": work.starts}
 
 
 def run_all(

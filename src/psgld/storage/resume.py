@@ -18,7 +18,7 @@ from ..checks import as_path, is_number
 from ..data.seen import Seen
 from ..engines import Engine
 from ..errors import DataError, SamplingError, in_bytes, warn
-from ..runs.chains import Work
+from ..runs.chains import Work, started
 from ..runs.result import describe
 from ..samplers import Sampler
 from ..samplers.record import as_text, is_text
@@ -125,6 +125,20 @@ def strips_in(path: str | PathLike[str] | None) -> int | None:
     return strips if isinstance(strips, int) else None
 
 
+def starts_in(path: str | PathLike[str] | None) -> dict[str, Any] | None:
+    """Return the record of the starts of the run in a store, if each of its chains has a checkpoint; otherwise None."""
+    if path is None or not is_there(path):
+        return None
+    store = run_backend(Path(path)).open(Path(path))
+    if any(store.read_checkpoint(chain, ["kept"]) is None for chain in range(store.layout.chains)):
+        return None
+    try:
+        record = store.header["settings"].get("starts")
+        return None if record is None else {**record, "number": int(record["number"])}
+    except DAMAGE as error:
+        raise damaged(store.path, error) from error
+
+
 def check_options(store: Any, resume: Any, every: Any, dtype: Any) -> None:
     """Raise SamplingError if the options of a store are not valid."""
     number = is_number(every)
@@ -201,7 +215,7 @@ def _header(work: Work, keys: list[int]) -> dict[str, Any]:
         "layout": Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype, Seen.number(data)).to_dict(),
         "absent": data.absent,
         "labels": [d for d, x in (("row", data.row_labels), ("column", data.col_labels)) if x is not None],
-        "settings": describe(setup, plan, keys, len(work.probes.values)),
+        "settings": describe(setup, plan, keys, len(work.probes.values)) | started(work),
         "bytes_an_iteration": setup.bytes_per_iteration,
     }
 
@@ -224,7 +238,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "seed (keys)": ", ".join(settings["keys"]),
         "draws of W and H": header["layout"]["dtype"],
         "track": _digest(work.pairs),
-        "start": _digest(begin),
+        "start": _digest(begin) if work.starts is None else f"the best of {work.starts['number']}",
         "version": settings["version"],
         "instruction set": _core.instruction_set,
         "entries of the log posterior": settings["lp_entries"],
