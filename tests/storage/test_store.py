@@ -410,6 +410,13 @@ def test_a_tampered_header(tmp_path, stored, change):
         lambda node: node.update(node_type="group"),
         lambda node: node.update(shape=[-1]),
         lambda node: node.update(extension="x"),
+        lambda node: node.update(fill_value=2**63),
+        lambda node: node.update(fill_value=1),
+        lambda node: node.update(fill_value=None),
+        lambda node: node.update(fill_value=[]),
+        lambda node: node.update(attributes=[]),
+        lambda node: node.update(dimension_names=[1]),
+        lambda node: node.update(dimension_names=["a"] * 9),
     ],
 )
 def test_only_arrays_as_we_write_them_are_opened(tmp_path, stored, array, change):

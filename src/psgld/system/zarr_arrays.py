@@ -56,8 +56,14 @@ _CODECS: tuple[dict[str, Any], ...] = (
 
 _CHECKSUMS: tuple[dict[str, Any], ...] = ({"name": "crc32c"}, {"name": "crc32c", "configuration": {}})
 
-_FREE = {"fill_value", "attributes", "dimension_names"}
-"""Keys of the metadata that do not affect how data are read."""
+_FILLS: dict[str, tuple[Any, ...]] = {
+    "bool": (False,),
+    "string": ("",),
+    "float": (0, "NaN"),
+    "int": (0,),
+    "uint": (0,),
+}
+"""By kind of type: what chunks that are not there may read as."""
 
 
 def plain_array(group: Any, path: str) -> Any:
@@ -101,11 +107,15 @@ def _unexpected(metadata: Any) -> str | None:
         and codecs[:1] in [[codec] for codec in _CODECS]
         and codecs[1:] in [[], *([codec] for codec in _CHECKSUMS)],
         "storage_transformers": metadata.get("storage_transformers", []) == [],
+        "fill_value": metadata.get("fill_value")
+        in _FILLS.get(str(metadata.get("data_type")).rstrip("0123456789"), ()),
+        "attributes": isinstance(metadata.get("attributes", {}), dict),
+        "dimension_names": _names(metadata.get("dimension_names"), shape),
     }
     for name, good in checks.items():
         if not good:
             return f"{name} is {str(metadata.get(name))[:100]}"
-    more = sorted(set(metadata) - set(checks) - _FREE)
+    more = sorted(set(metadata) - set(checks))
     return f"{more[0]} is not expected" if more else None
 
 
@@ -115,6 +125,16 @@ def _name(part: Any, name: str, setting: str) -> Any:
         settings = part["configuration"]
         return settings[setting] if isinstance(settings, dict) and set(settings) == {setting} else None
     return None
+
+
+def _names(names: Any, shape: Any) -> bool:
+    """Return whether these are valid names of dimensions: none at all, or one or none for each."""
+    return names is None or (
+        isinstance(names, list)
+        and isinstance(shape, list)
+        and len(names) == len(shape)
+        and all(n is None or isinstance(n, str) for n in names)
+    )
 
 
 def _sizes(numbers: Any, least: int) -> bool:
