@@ -11,7 +11,7 @@ WORKERS ?= 2
 # Bytecode is compiled when it is imported: of what the tests need that is a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint format bench bench-data bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
+.PHONY: demo test lint format stubs bench bench-data bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -30,6 +30,11 @@ format: .stamp-lint
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i core/*/*.hpp core/*/*.cpp
+
+# The types of the compiled core, src/psgld/_core.pyi, from its bindings; tests/project/test_core_stub.py compares.
+stubs: .stamp-lint
+	$(BIN)/python core/bind/stub.py src/psgld/_core.pyi
+	$(BIN)/ruff format --quiet src/psgld/_core.pyi
 
 # Ratios in one run. PROTOTYPES=folder also measures the throw-away kernels there, whose speed is the floor.
 bench: .stamp-test .stamp-openmpi

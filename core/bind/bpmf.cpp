@@ -5,6 +5,7 @@
 #include "common/checks.hpp"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 using namespace psgld;
 
 namespace {
@@ -40,48 +41,63 @@ struct HeldRows {
 template <class T>
 void bind_rows(nb::module_& m, const char* name) {
   using R = HeldRows<T>;
-  nb::class_<R>(m, name).def(nb::init<In<int64_t>, In<int32_t>, In<T>, size_t>());
-  m.def("draw_normal_rows", [](Pool& pool, const R& data, In<T, 2> other, Out<T, 2> x,
-                               In<double, 2> precision, In<double> linear, In<double> move, double phi,
-                               bool shared, int which, uint64_t iteration, uint64_t key) {
-    const size_t K = x.shape(1);
-    require(precision.shape(0) == K && precision.shape(1) == K && linear.shape(0) == K && move.shape(0) == K,
+  nb::class_<R>(m, name).def(nb::init<In<int64_t>, In<int32_t>, In<T>, size_t>(), "start"_a, "index"_a,
+                             "value"_a, "columns"_a);
+  m.def(
+      "draw_normal_rows",
+      [](Pool& pool, const R& data, In<T, 2> other, Out<T, 2> x, In<double, 2> precision, In<double> linear,
+         In<double> move, double phi, bool shared, int which, uint64_t iteration, uint64_t key) {
+        const size_t K = x.shape(1);
+        require(
+            precision.shape(0) == K && precision.shape(1) == K && linear.shape(0) == K && move.shape(0) == K,
             "one value per component");
-    NormalRows<T> rows = data.job(other, x);
-    rows.precision = precision.data();
-    rows.linear = linear.data();
-    rows.move = move.data();
-    rows.phi = phi;
-    rows.shared = shared;
-    rows.tag = static_cast<uint32_t>(which);
-    rows.key = key;
-    rows.iteration = iteration;
-    nb::gil_scoped_release release;
-    return draw_normal_rows(pool, rows, static_cast<int64_t>(x.shape(0)), other.data(),
-                            static_cast<int64_t>(other.shape(0)));
-  });
-  m.def("sum_residuals", [](Pool& pool, const R& data, In<T, 2> other, Out<T, 2> x, bool zeros) {
-    NormalRows<T> rows = data.job(other, x);
-    nb::gil_scoped_release release;
-    return sum_residuals(pool, rows, static_cast<int64_t>(x.shape(0)), other.data(),
-                         static_cast<int64_t>(other.shape(0)), zeros);
-  });
-  m.def("gram", [](In<T, 2> x, Out<double, 2> out) {
-    require(out.shape(0) == x.shape(1) && out.shape(1) == x.shape(1), "wrong shape");
-    nb::gil_scoped_release release;
-    langevin_kernels<T>().gram(x.data(), static_cast<int64_t>(x.shape(0)), static_cast<int64_t>(x.shape(1)),
-                               static_cast<int>(x.shape(1)), out.data(), OwnScratch<T>());
-  });
-  m.def("dots", [](In<T, 2> x, In<T, 2> y, In<int64_t> i, In<int64_t> j, Out<T> out) {
-    require(x.shape(1) == y.shape(1) && i.shape(0) == j.shape(0) && out.shape(0) == i.shape(0),
-            "wrong shapes");
-    nb::gil_scoped_release release;
-    require_indices(span(i), x.shape(0), "row of x");
-    require_indices(span(j), y.shape(0), "row of y");
-    langevin_kernels<T>().dots(x.data(), static_cast<int64_t>(x.shape(1)), y.data(),
-                               static_cast<int64_t>(y.shape(1)), static_cast<int>(x.shape(1)), i.data(),
-                               j.data(), static_cast<int64_t>(i.shape(0)), out.data());
-  });
+        NormalRows<T> rows = data.job(other, x);
+        rows.precision = precision.data();
+        rows.linear = linear.data();
+        rows.move = move.data();
+        rows.phi = phi;
+        rows.shared = shared;
+        rows.tag = static_cast<uint32_t>(which);
+        rows.key = key;
+        rows.iteration = iteration;
+        nb::gil_scoped_release release;
+        return draw_normal_rows(pool, rows, static_cast<int64_t>(x.shape(0)), other.data(),
+                                static_cast<int64_t>(other.shape(0)));
+      },
+      "pool"_a, "data"_a, "other"_a, "x"_a, "precision"_a, "linear"_a, "move"_a, "phi"_a, "shared"_a,
+      "which"_a, "iteration"_a, "key"_a);
+  m.def(
+      "sum_residuals",
+      [](Pool& pool, const R& data, In<T, 2> other, Out<T, 2> x, bool zeros) {
+        NormalRows<T> rows = data.job(other, x);
+        nb::gil_scoped_release release;
+        return sum_residuals(pool, rows, static_cast<int64_t>(x.shape(0)), other.data(),
+                             static_cast<int64_t>(other.shape(0)), zeros);
+      },
+      "pool"_a, "data"_a, "other"_a, "x"_a, "zeros"_a);
+  m.def(
+      "gram",
+      [](In<T, 2> x, Out<double, 2> out) {
+        require(out.shape(0) == x.shape(1) && out.shape(1) == x.shape(1), "wrong shape");
+        nb::gil_scoped_release release;
+        langevin_kernels<T>().gram(x.data(), static_cast<int64_t>(x.shape(0)),
+                                   static_cast<int64_t>(x.shape(1)), static_cast<int>(x.shape(1)), out.data(),
+                                   OwnScratch<T>());
+      },
+      "x"_a, "out"_a);
+  m.def(
+      "dots",
+      [](In<T, 2> x, In<T, 2> y, In<int64_t> i, In<int64_t> j, Out<T> out) {
+        require(x.shape(1) == y.shape(1) && i.shape(0) == j.shape(0) && out.shape(0) == i.shape(0),
+                "wrong shapes");
+        nb::gil_scoped_release release;
+        require_indices(span(i), x.shape(0), "row of x");
+        require_indices(span(j), y.shape(0), "row of y");
+        langevin_kernels<T>().dots(x.data(), static_cast<int64_t>(x.shape(1)), y.data(),
+                                   static_cast<int64_t>(y.shape(1)), static_cast<int>(x.shape(1)), i.data(),
+                                   j.data(), static_cast<int64_t>(i.shape(0)), out.data());
+      },
+      "x"_a, "y"_a, "i"_a, "j"_a, "out"_a);
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 // Python bindings of csr.hpp, inspect.hpp, label_index.hpp, spool.hpp and text.hpp: exactly typed arrays in,
 // arrays owned by NumPy out, no guessing.
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string_view.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "bind/arrays.hpp"
@@ -28,9 +30,16 @@ auto give(std::unique_ptr<T[]> buffer, std::int64_t size) {
   return psgld::give<T, nb::ndim<1>>(std::move(buffer), {static_cast<std::size_t>(size)});
 }
 
+template <class T>
+using Array = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+template <class... T>
+using Tuple = nb::typed<nb::tuple, T...>;
+using std::int64_t, std::int32_t;
+
 template <class Index, class Value>
-nb::tuple canonical_csr(const In<Index>& rows, const In<Index>& cols, const In<Value>& values,
-                        std::int64_t n_rows, std::int64_t n_cols, int duplicates) {
+Tuple<Array<int64_t>, Array<int32_t>, Array<Value>, int64_t, int64_t, int64_t> canonical_csr(
+    const In<Index>& rows, const In<Index>& cols, const In<Value>& values, std::int64_t n_rows,
+    std::int64_t n_cols, int duplicates) {
   require_between(duplicates, 0, 3, "duplicates");
   psgld::Csr<Value> csr;
   {
@@ -44,7 +53,7 @@ nb::tuple canonical_csr(const In<Index>& rows, const In<Index>& cols, const In<V
 }
 
 template <class Value>
-nb::tuple count_non_finite(const In<Value>& values) {
+Tuple<int64_t, int64_t> count_non_finite(const In<Value>& values) {
   psgld::NonFinite found;
   {
     nb::gil_scoped_release release;
@@ -54,8 +63,11 @@ nb::tuple count_non_finite(const In<Value>& values) {
 }
 
 template <class Value>
-nb::tuple inspect_rows(const In<std::int64_t>& start, const In<std::int32_t>& index, const In<Value>& value,
-                       const In<std::uint16_t>& strips, const Out<std::int64_t>& counts) {
+Tuple<int, int64_t, double, double, double, double> inspect_rows(const In<std::int64_t>& start,
+                                                                 const In<std::int32_t>& index,
+                                                                 const In<Value>& value,
+                                                                 const In<std::uint16_t>& strips,
+                                                                 const Out<std::int64_t>& counts) {
   psgld::Inspected found;
   {
     nb::gil_scoped_release release;
@@ -69,7 +81,7 @@ template <class Value>
 void define_inspect_rows(nb::module_& m) {
   m.def("inspect_rows", &inspect_rows<Value>, "start"_a.noconvert(), "index"_a.noconvert(),
         "value"_a.noconvert(), "strips"_a.noconvert(), "counts"_a.noconvert(),
-        "AtMark at every entry of compressed rows, and add up the entries of each strip of columns: (fault, "
+        "Look at every entry of compressed rows, and add up the entries of each strip of columns: (fault, "
         "entry at fault, total, deviation, least, largest).\n"
         "fault: 0 none, 1 a column out of range, 2 one that does not follow the one before, 3 a value that "
         "is not finite.");
@@ -101,9 +113,12 @@ auto known_labels(const psgld::LabelIndex& index) {
 }
 
 template <class Value>
-nb::tuple group_entries(const In<std::uint16_t>& strips, const In<std::int32_t>& rows,
-                        const In<std::int32_t>& cols, const In<Value>& values, int blocks,
-                        const Out<std::int64_t>& row_counts, const Out<std::int64_t>& col_counts) {
+Tuple<Array<std::uint8_t>, Array<int64_t>, bool> group_entries(const In<std::uint16_t>& strips,
+                                                               const In<std::int32_t>& rows,
+                                                               const In<std::int32_t>& cols,
+                                                               const In<Value>& values, int blocks,
+                                                               const Out<std::int64_t>& row_counts,
+                                                               const Out<std::int64_t>& col_counts) {
   require_between(blocks, 0, 1 << 16, "blocks");
   psgld::Grouped grouped;
   auto bounds = std::make_unique_for_overwrite<std::int64_t[]>(blocks + std::size_t{1});
@@ -129,8 +144,10 @@ std::size_t place_entries(const In<std::uint8_t>& records, bool single, const In
              span(values), done);
 }
 
-nb::object text_entries(std::string_view text, std::string_view delimiter, std::array<int, 3> columns,
-                        int width) {
+std::optional<Tuple<Array<int64_t>, Array<int64_t>, Array<double>>> text_entries(std::string_view text,
+                                                                                 std::string_view delimiter,
+                                                                                 std::array<int, 3> columns,
+                                                                                 int width) {
   require(!delimiter.empty(), "a delimiter is needed");
   for (int column : columns) require_between(column, 0, 1 << 20, "a column");
   psgld::TextEntries entries;
@@ -139,7 +156,7 @@ nb::object text_entries(std::string_view text, std::string_view delimiter, std::
     nb::gil_scoped_release release;
     plain = psgld::parse_entries(text, delimiter, columns, width, entries);
   }
-  if (!plain) return nb::none();
+  if (!plain) return std::nullopt;
   return nb::make_tuple(give(std::move(entries.rows), entries.size),
                         give(std::move(entries.cols), entries.size),
                         give(std::move(entries.values), entries.size));

@@ -8,6 +8,7 @@
 #include "bind/arrays.hpp"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 using namespace psgld;
 
 namespace {
@@ -30,47 +31,61 @@ void bind_blocks(nb::module_& m, const char* name) {
   // The outer side: the strips that are kept here, the number of the first, and the rows of V on that side.
   // The inner side: all strips.
   auto grid = nb::class_<G>(m, name);
-  grid.def("__init__", [](G* self, In<int64_t> start, In<int32_t> index, Values<1> value, bool swapped,
-                          bool zeros, double shift, int first_strip, size_t outer_size, In<int64_t> order0,
-                          In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
-    require(index.shape(0) == value.shape(0), "one value per index");
-    with_values(value, [&]<class Value>(const Value* values) {
-      nb::gil_scoped_release release;
-      new (self) G(Rows<Value>{span(start), span(index), values, {}}, swapped, zeros, shift, first_strip,
-                   Side<T>(span(order0), span(bounds0), outer_size),
-                   Side<T>(span(order1), span(bounds1), order1.shape(0)));
-    });
-  });
-  grid.def("__init__",
-           [](G* self, Values<2> v, bool swapped, double shift, int first_strip, size_t outer_size,
-              In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
-             with_values(v, [&](const auto* values) {
-               nb::gil_scoped_release release;
-               new (self) G(values, v.shape(0), v.shape(1), swapped, shift, first_strip,
-                            Side<T>(span(order0), span(bounds0), outer_size),
-                            Side<T>(span(order1), span(bounds1), order1.shape(0)));
-             });
-           });
-  grid.def("fill", [](G& g, In<int64_t> start, In<int32_t> index, Values<1> value, In<int64_t> ids, int strip,
-                      double shift) {
-    require(index.shape(0) == value.shape(0), "one value per index");
-    return with_values(value, [&]<class Value>(const Value* values) {
-      nb::gil_scoped_release release;
-      return g.fill(Rows<Value>{span(start), span(index), values, span(ids)}, strip, shift);
-    });
-  });
-  grid.def("__init__", [](G* self, int file, bool create, const std::string& key, In<int64_t> entries,
-                          In<double> counts0, In<double> counts1, bool swapped, In<int64_t> order0,
-                          In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
-    require(key.size() == kDigestBytes, "a key as long as the checksum");
-    require(counts0.shape(0) == order0.shape(0) && counts1.shape(0) == order1.shape(0) &&
-                entries.shape(0) == (bounds0.shape(0) - 1) * (bounds1.shape(0) - 1),
-            "a count for each row of either side, and for each block");
-    nb::gil_scoped_release release;
-    new (self) G(file, create, key, span(entries), span(counts0), span(counts1), swapped,
-                 Side<T>(span(order0), span(bounds0), order0.shape(0)),
-                 Side<T>(span(order1), span(bounds1), order1.shape(0)));
-  });
+  grid.def(
+      "__init__",
+      [](G* self, In<int64_t> start, In<int32_t> index, Values<1> value, bool swapped, bool zeros,
+         double shift, int first_strip, size_t outer_size, In<int64_t> order0, In<int64_t> bounds0,
+         In<int64_t> order1, In<int64_t> bounds1) {
+        require(index.shape(0) == value.shape(0), "one value per index");
+        with_values(value, [&]<class Value>(const Value* values) {
+          nb::gil_scoped_release release;
+          new (self) G(Rows<Value>{span(start), span(index), values, {}}, swapped, zeros, shift, first_strip,
+                       Side<T>(span(order0), span(bounds0), outer_size),
+                       Side<T>(span(order1), span(bounds1), order1.shape(0)));
+        });
+      },
+      "start"_a, "index"_a, "value"_a, "swapped"_a, "zeros"_a, "shift"_a, "first_strip"_a, "outer_size"_a,
+      "order0"_a, "bounds0"_a, "order1"_a, "bounds1"_a);
+  grid.def(
+      "__init__",
+      [](G* self, Values<2> v, bool swapped, double shift, int first_strip, size_t outer_size,
+         In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+        with_values(v, [&](const auto* values) {
+          nb::gil_scoped_release release;
+          new (self) G(values, v.shape(0), v.shape(1), swapped, shift, first_strip,
+                       Side<T>(span(order0), span(bounds0), outer_size),
+                       Side<T>(span(order1), span(bounds1), order1.shape(0)));
+        });
+      },
+      "v"_a, "swapped"_a, "shift"_a, "first_strip"_a, "outer_size"_a, "order0"_a, "bounds0"_a, "order1"_a,
+      "bounds1"_a);
+  grid.def(
+      "fill",
+      [](G& g, In<int64_t> start, In<int32_t> index, Values<1> value, In<int64_t> ids, int strip,
+         double shift) {
+        require(index.shape(0) == value.shape(0), "one value per index");
+        return with_values(value, [&]<class Value>(const Value* values) {
+          nb::gil_scoped_release release;
+          return g.fill(Rows<Value>{span(start), span(index), values, span(ids)}, strip, shift);
+        });
+      },
+      "start"_a, "index"_a, "value"_a, "ids"_a, "strip"_a, "shift"_a);
+  grid.def(
+      "__init__",
+      [](G* self, int file, bool create, const std::string& key, In<int64_t> entries, In<double> counts0,
+         In<double> counts1, bool swapped, In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1,
+         In<int64_t> bounds1) {
+        require(key.size() == kDigestBytes, "a key as long as the checksum");
+        require(counts0.shape(0) == order0.shape(0) && counts1.shape(0) == order1.shape(0) &&
+                    entries.shape(0) == (bounds0.shape(0) - 1) * (bounds1.shape(0) - 1),
+                "a count for each row of either side, and for each block");
+        nb::gil_scoped_release release;
+        new (self) G(file, create, key, span(entries), span(counts0), span(counts1), swapped,
+                     Side<T>(span(order0), span(bounds0), order0.shape(0)),
+                     Side<T>(span(order1), span(bounds1), order1.shape(0)));
+      },
+      "file"_a, "create"_a, "key"_a, "entries"_a, "counts0"_a, "counts1"_a, "swapped"_a, "order0"_a,
+      "bounds0"_a, "order1"_a, "bounds1"_a);
   grid.def("finish", &G::finish, nb::call_guard<nb::gil_scoped_release>());
   grid.def_prop_ro("file_bytes", &G::file_bytes);
   grid.def("entries", [](const G& g) {
@@ -92,20 +107,26 @@ void bind_blocks(nb::module_& m, const char* name) {
       out.data()[j] = static_cast<int64_t>(g.inner.counts[g.inner.position(j)]);
     return out;
   });
-  grid.def("set_inner_counts", [](G& g, In<int64_t> counts) {  // of all entries
-    require(counts.shape(0) == g.inner.size(), "one count per row");
-    for (size_t j = 0; j < g.inner.size(); ++j)
-      g.inner.counts[g.inner.position(j)] = static_cast<T>(counts.data()[j]);
-  });
+  grid.def(
+      "set_inner_counts",
+      [](G& g, In<int64_t> counts) {  // of all entries
+        require(counts.shape(0) == g.inner.size(), "one count per row");
+        for (size_t j = 0; j < g.inner.size(); ++j)
+          g.inner.counts[g.inner.position(j)] = static_cast<T>(counts.data()[j]);
+      },
+      "counts"_a);
 
-  grid.def("cut_chunks", &G::cut_chunks);
-  grid.def("chunk_entries", [](const G& g, bool cells) {  // (parts, widest): what each chunk can draw from
-    auto out = make_array<int64_t>({static_cast<size_t>(g.parts), g.widest()});
-    for (int p = 0; p < g.parts; ++p)
-      for (size_t c = 0; c < g.chunks[p].size(); ++c)
-        out.data()[p * g.widest() + c] = g.chunk_entries(p, c, cells);
-    return out;
-  });
+  grid.def("cut_chunks", &G::cut_chunks, "drawn"_a);
+  grid.def(
+      "chunk_entries",
+      [](const G& g, bool cells) {  // (parts, widest): what each chunk can draw from
+        auto out = make_array<int64_t>({static_cast<size_t>(g.parts), g.widest()});
+        for (int p = 0; p < g.parts; ++p)
+          for (size_t c = 0; c < g.chunks[p].size(); ++c)
+            out.data()[p * g.widest() + c] = g.chunk_entries(p, c, cells);
+        return out;
+      },
+      "cells"_a);
 
   grid.def("slot_parts", [](const G& g) {  // of the squared residuals of each chunk: the part of its block
     auto out = make_array<int64_t>({static_cast<size_t>(g.chunk_slots)});

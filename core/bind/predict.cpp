@@ -13,6 +13,7 @@
 #include "predict/fold_in.hpp"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 using namespace psgld;
 
 namespace {
@@ -80,49 +81,56 @@ void bind_draws(nb::module_& m, const char* name) {
   nb::class_<H>(m, name)
       .def(nb::init<In<T, 3>, In<T, 3>, std::optional<In<T, 2>>, std::optional<In<T, 2>>, In<double>,
                     In<double>, const std::string&, In<double, 2>, double>(),
-           nb::arg("W"), nb::arg("H"), nb::arg("row_bias").none(), nb::arg("col_bias").none(),
-           nb::arg("offset"), nb::arg("phi"), nb::arg("family"), nb::arg("parameters"), nb::arg("floor"))
-      .def("moments",
-           [](const H& d, Pool& pool, Pairs rows, Pairs cols, Out<double, 2> out) {
-             d.check(rows, cols);
-             require(out.shape(1) == rows.shape(0) && (out.shape(0) == 2 || out.shape(0) == 3),
-                     "wrong shape");
-             nb::gil_scoped_release release;
-             const size_t n = rows.shape(0);
-             moments(pool, d.view, span(rows), span(cols), out.data(), out.data() + n,
-                     out.shape(0) == 3 ? out.data() + 2 * n : nullptr);
-           })
-      .def("values",
-           [](const H& d, Pool& pool, Pairs rows, Pairs cols, const std::string& kind, uint64_t seed,
-              Out<double, 2> out) {
-             d.check(rows, cols);
-             require(static_cast<int64_t>(out.shape(0)) == d.view.draws && out.shape(1) == rows.shape(0),
-                     "wrong shape");
-             require(kind == "new" || kind == "mean" || kind == "eta", "no such values");
-             Observation o = d.asked(kind == "new", seed);
-             o.linear = kind == "eta";
-             nb::gil_scoped_release release;
-             values(pool, d.view, span(rows), span(cols), o, out.data());
-           })
-      .def("quantiles",
-           [](const H& d, Pool& pool, Pairs rows, Pairs cols, bool fresh, uint64_t seed,
-              In<double> probabilities, Out<double, 2> out) {
-             d.check(rows, cols);
-             require(out.shape(0) == probabilities.shape(0) && out.shape(1) == rows.shape(0), "wrong shape");
-             for (size_t p = 0; p < probabilities.shape(0); ++p)
-               require(probabilities.data()[p] >= 0.0 && probabilities.data()[p] <= 1.0, "not a probability");
-             const Observation o = d.asked(fresh, seed);
-             nb::gil_scoped_release release;
-             quantiles(pool, d.view, span(rows), span(cols), o,
-                       {probabilities.data(), probabilities.shape(0)}, out.data());
-           })
-      .def("share_above",
-           [](const H& d, Pool& pool, Pairs rows, Pairs cols, In<double> threshold, Out<double> out) {
-             d.check(rows, cols);
-             require(threshold.shape(0) == rows.shape(0) && out.shape(0) == rows.shape(0), "wrong shape");
-             nb::gil_scoped_release release;
-             share_above(pool, d.view, span(rows), span(cols), threshold.data(), out.data());
-           })
+           "W"_a, "H"_a, "row_bias"_a.none(), "col_bias"_a.none(), "offset"_a, "phi"_a, "family"_a,
+           "parameters"_a, "floor"_a)
+      .def(
+          "moments",
+          [](const H& d, Pool& pool, Pairs rows, Pairs cols, Out<double, 2> out) {
+            d.check(rows, cols);
+            require(out.shape(1) == rows.shape(0) && (out.shape(0) == 2 || out.shape(0) == 3), "wrong shape");
+            nb::gil_scoped_release release;
+            const size_t n = rows.shape(0);
+            moments(pool, d.view, span(rows), span(cols), out.data(), out.data() + n,
+                    out.shape(0) == 3 ? out.data() + 2 * n : nullptr);
+          },
+          "pool"_a, "rows"_a, "cols"_a, "out"_a)
+      .def(
+          "values",
+          [](const H& d, Pool& pool, Pairs rows, Pairs cols, const std::string& kind, uint64_t seed,
+             Out<double, 2> out) {
+            d.check(rows, cols);
+            require(static_cast<int64_t>(out.shape(0)) == d.view.draws && out.shape(1) == rows.shape(0),
+                    "wrong shape");
+            require(kind == "new" || kind == "mean" || kind == "eta", "no such values");
+            Observation o = d.asked(kind == "new", seed);
+            o.linear = kind == "eta";
+            nb::gil_scoped_release release;
+            values(pool, d.view, span(rows), span(cols), o, out.data());
+          },
+          "pool"_a, "rows"_a, "cols"_a, "kind"_a, "seed"_a, "out"_a)
+      .def(
+          "quantiles",
+          [](const H& d, Pool& pool, Pairs rows, Pairs cols, bool fresh, uint64_t seed,
+             In<double> probabilities, Out<double, 2> out) {
+            d.check(rows, cols);
+            require(out.shape(0) == probabilities.shape(0) && out.shape(1) == rows.shape(0), "wrong shape");
+            for (size_t p = 0; p < probabilities.shape(0); ++p)
+              require(probabilities.data()[p] >= 0.0 && probabilities.data()[p] <= 1.0, "not a probability");
+            const Observation o = d.asked(fresh, seed);
+            nb::gil_scoped_release release;
+            quantiles(pool, d.view, span(rows), span(cols), o, {probabilities.data(), probabilities.shape(0)},
+                      out.data());
+          },
+          "pool"_a, "rows"_a, "cols"_a, "fresh"_a, "seed"_a, "probabilities"_a, "out"_a)
+      .def(
+          "share_above",
+          [](const H& d, Pool& pool, Pairs rows, Pairs cols, In<double> threshold, Out<double> out) {
+            d.check(rows, cols);
+            require(threshold.shape(0) == rows.shape(0) && out.shape(0) == rows.shape(0), "wrong shape");
+            nb::gil_scoped_release release;
+            share_above(pool, d.view, span(rows), span(cols), threshold.data(), out.data());
+          },
+          "pool"_a, "rows"_a, "cols"_a, "threshold"_a, "out"_a)
       .def(
           "scores",
           [](const H& d, Pool& pool, Pairs rows, int kind, double threshold, Out<T, 2> mean,
@@ -138,19 +146,21 @@ void bind_draws(nb::module_& m, const char* name) {
             scores(pool, d.view, span(rows), static_cast<ScoreKind>(kind), threshold, mean.data(),
                    second ? second->data() : nullptr);
           },
-          nb::arg("pool"), nb::arg("rows"), nb::arg("kind"), nb::arg("threshold"), nb::arg("mean"),
-          nb::arg("second").none())
-      .def("best_by_bound", [](const H& d, Pool& pool, Pairs rows, double threshold, In<int64_t> start,
-                               In<int32_t> seen, In<bool> allowed, Out<int64_t, 2> out) {
-        d.check(rows);
-        require(static_cast<int64_t>(allowed.shape(0)) == d.view.columns && out.shape(0) == rows.shape(0) &&
-                    out.shape(1) > 0,
-                "wrong shape");
-        require_rows(span(start), span(seen), rows.shape(0), d.view.columns);
-        nb::gil_scoped_release release;
-        return best_by_bound(pool, d.view, span(rows), threshold, start.data(), seen.data(), allowed.data(),
-                             static_cast<int64_t>(out.shape(1)), out.data());
-      });
+          "pool"_a, "rows"_a, "kind"_a, "threshold"_a, "mean"_a, "second"_a.none())
+      .def(
+          "best_by_bound",
+          [](const H& d, Pool& pool, Pairs rows, double threshold, In<int64_t> start, In<int32_t> seen,
+             In<bool> allowed, Out<int64_t, 2> out) {
+            d.check(rows);
+            require(static_cast<int64_t>(allowed.shape(0)) == d.view.columns &&
+                        out.shape(0) == rows.shape(0) && out.shape(1) > 0,
+                    "wrong shape");
+            require_rows(span(start), span(seen), rows.shape(0), d.view.columns);
+            nb::gil_scoped_release release;
+            return best_by_bound(pool, d.view, span(rows), threshold, start.data(), seen.data(),
+                                 allowed.data(), static_cast<int64_t>(out.shape(1)), out.data());
+          },
+          "pool"_a, "rows"_a, "threshold"_a, "start"_a, "seen"_a, "allowed"_a, "out"_a);
 
   m.def(
       "best",
@@ -165,55 +175,58 @@ void bind_draws(nb::module_& m, const char* name) {
              static_cast<int64_t>(columns), start.data(), seen.data(), allowed.data(),
              static_cast<int64_t>(out.shape(1)), out.data());
       },
-      nb::arg("pool"), nb::arg("first"), nb::arg("second").none(), nb::arg("start"), nb::arg("seen"),
-      nb::arg("allowed"), nb::arg("out"));
+      "pool"_a, "first"_a, "second"_a.none(), "start"_a, "seen"_a, "allowed"_a, "out"_a);
 
-  m.def("fold_in",
-        [](Pool& pool, In<T, 3> h, In<double> phi, In<double, 2> linear, In<double, 2> quadratic,
-           In<double, 3> coupling, double inverse, bool real, In<double, 2> offset, const std::string& name,
-           In<double, 2> parameters, double floor, In<int64_t> start, In<int32_t> index, In<double> value,
-           bool zeros, int sweeps, uint64_t seed, Out<T, 3> out) {
-          const size_t draws = h.shape(0), components = h.shape(2), rows = out.shape(1);
-          require(phi.shape(0) == draws && linear.shape(0) == draws && quadratic.shape(0) == draws &&
-                      linear.shape(1) == components && quadratic.shape(1) == components,
-                  "wrong shape of the prior");
-          require(out.shape(0) == draws && out.shape(2) == components, "wrong shape");
-          require(index.shape(0) == value.shape(0), "wrong shape of the entries");
-          require_rows(span(start), span(index), rows, h.shape(1));
-          require(coupling.size() == 0 || (coupling.shape(0) == draws && coupling.shape(1) == components &&
-                                           coupling.shape(2) == components),
-                  "wrong shape of the precision");
-          require(offset.size() == 0 || (offset.shape(0) == draws && offset.shape(1) == h.shape(1)),
-                  "wrong shape of the offsets");
-          require_parameters(parameters, draws);
-          const int family = family_named(name);
-          require(!zeros || families()[family].zeros == Zeros::sum,
-                  "implicit zeros are for families whose weight is 1");
-          const FoldIn<T> f{static_cast<int64_t>(draws),
-                            static_cast<int64_t>(h.shape(1)),
-                            static_cast<int64_t>(rows),
-                            static_cast<int>(components),
-                            h.data(),
-                            phi.data(),
-                            linear.data(),
-                            quadratic.data(),
-                            coupling.size() ? coupling.data() : nullptr,
-                            inverse,
-                            real,
-                            offset.size() ? offset.data() : nullptr,
-                            family,
-                            static_cast<int>(parameters.shape(1)),
-                            parameters.data(),
-                            floor,
-                            start.data(),
-                            index.data(),
-                            value.data(),
-                            zeros,
-                            sweeps,
-                            seed};
-          nb::gil_scoped_release release;
-          fold_in(pool, f, out.data());
-        });
+  m.def(
+      "fold_in",
+      [](Pool& pool, In<T, 3> h, In<double> phi, In<double, 2> linear, In<double, 2> quadratic,
+         In<double, 3> coupling, double inverse, bool real, In<double, 2> offset, const std::string& name,
+         In<double, 2> parameters, double floor, In<int64_t> start, In<int32_t> index, In<double> value,
+         bool zeros, int sweeps, uint64_t seed, Out<T, 3> out) {
+        const size_t draws = h.shape(0), components = h.shape(2), rows = out.shape(1);
+        require(phi.shape(0) == draws && linear.shape(0) == draws && quadratic.shape(0) == draws &&
+                    linear.shape(1) == components && quadratic.shape(1) == components,
+                "wrong shape of the prior");
+        require(out.shape(0) == draws && out.shape(2) == components, "wrong shape");
+        require(index.shape(0) == value.shape(0), "wrong shape of the entries");
+        require_rows(span(start), span(index), rows, h.shape(1));
+        require(coupling.size() == 0 || (coupling.shape(0) == draws && coupling.shape(1) == components &&
+                                         coupling.shape(2) == components),
+                "wrong shape of the precision");
+        require(offset.size() == 0 || (offset.shape(0) == draws && offset.shape(1) == h.shape(1)),
+                "wrong shape of the offsets");
+        require_parameters(parameters, draws);
+        const int family = family_named(name);
+        require(!zeros || families()[family].zeros == Zeros::sum,
+                "implicit zeros are for families whose weight is 1");
+        const FoldIn<T> f{static_cast<int64_t>(draws),
+                          static_cast<int64_t>(h.shape(1)),
+                          static_cast<int64_t>(rows),
+                          static_cast<int>(components),
+                          h.data(),
+                          phi.data(),
+                          linear.data(),
+                          quadratic.data(),
+                          coupling.size() ? coupling.data() : nullptr,
+                          inverse,
+                          real,
+                          offset.size() ? offset.data() : nullptr,
+                          family,
+                          static_cast<int>(parameters.shape(1)),
+                          parameters.data(),
+                          floor,
+                          start.data(),
+                          index.data(),
+                          value.data(),
+                          zeros,
+                          sweeps,
+                          seed};
+        nb::gil_scoped_release release;
+        fold_in(pool, f, out.data());
+      },
+      "pool"_a, "h"_a, "phi"_a, "linear"_a, "quadratic"_a, "coupling"_a, "inverse"_a, "real"_a, "offset"_a,
+      "name"_a, "parameters"_a, "floor"_a, "start"_a, "index"_a, "value"_a, "zeros"_a, "sweeps"_a, "seed"_a,
+      "out"_a);
 }
 
 }  // namespace
