@@ -36,6 +36,8 @@ def test_all_sources_answer_alike(make, absent, tmp_path):
     assert (found.min(), found.max()) == (V[seen].min(), V[seen].max())
     np.testing.assert_array_equal(found.row_counts(), seen.sum(axis=1))
     np.testing.assert_array_equal(found.col_counts(), seen.sum(axis=0))
+    for axis in range(2):
+        np.testing.assert_array_equal(found.counts(axis), seen.sum(axis=1 - axis))
     for n in (50, 10**6):
         i, j, v = found.sample_entries(n, seed=3)
         assert len(i) == min(n, found.size)
@@ -56,8 +58,9 @@ def test_strips_are_asked_for(make, tmp_path):
     found = make("unobserved", tmp_path)
     everything = Share([range(3)], 0, lambda table: table, lambda parts: parts)
     if found.strips is None:
-        assert found.cut is None and found.shared(everything) is found
+        assert found.cut is None and found.shared(everything) is found and found.on_disk is None
     else:
+        assert found.on_disk is found
         assert found.strips == 3 and [len(side) for side in found.cut] == list(SHAPE)
         np.testing.assert_array_equal(found.shared(everything).indices, found.indices)
 

@@ -57,7 +57,7 @@ class Problem:
         self.V, self.data = self._data(rows, cols, form, rng)
         self.x = [self._factor(n, rng) for n in (rows, cols)]
         engine = Threads(2)
-        self.grid = engine.grid(self.data, *self.strips, 0.0, self.dtype)
+        self.grid = engine.grid(self.data, self.strips, 0.0, self.dtype)
         self.chain = engine.factors(self.grid, rank, self.likelihood, FLOOR)
         self._set_up(rng)
 
@@ -248,7 +248,7 @@ def test_thin_grids():
     for entries, thin in ((719, True), (720, False)):
         i, j = np.divmod(np.arange(entries), 30)
         data = Observations.from_coo(i, j, V[i, j], V.shape)
-        assert Threads(1).grid(data, rows, cols, 0.0, np.dtype("float32")).thin is thin
+        assert Threads(1).grid(data, (rows, cols), 0.0, np.dtype("float32")).thin is thin
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -330,7 +330,7 @@ def test_wide_indices():
     data = Observations.from_coo(i, j, v, (n, n), absent="unobserved", duplicates="last")
     whole = Strips(rng.permutation(n), np.array([0, n]))
     chain = Threads(1).factors(
-        Threads(1).grid(data, whole, whole, 0.0, np.dtype(np.float64)), 3, Tweedie(1.0), FLOOR
+        Threads(1).grid(data, (whole, whole), 0.0, np.dtype(np.float64)), 3, Tweedie(1.0), FLOOR
     )
     x = rng.gamma(2.0, size=(2, n, 3))
     for which in (W, H):
@@ -424,7 +424,7 @@ def test_shift(form, dtype):
         i, j = np.indices(V.shape).reshape(2, -1)
         data = Observations.from_coo(i, j, V.ravel(), absent="unobserved")
     strips = uneven(9, 2, rng), uneven(7, 2, rng)
-    chain = Threads(1).factors(Threads(1).grid(data, *strips, shift, np.dtype(dtype)), 2, Tweedie(2.0), FLOOR)
+    chain = Threads(1).factors(Threads(1).grid(data, strips, shift, np.dtype(dtype)), 2, Tweedie(2.0), FLOOR)
     chain.accumulate("score")  # the factors are zeros
     assert chain.squared_residuals() == pytest.approx(np.sum((V - shift) ** 2), rel=1e-6)
 

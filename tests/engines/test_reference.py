@@ -53,7 +53,7 @@ def test_ars_known_answers(rounds, expected):
 
 def compiled_noise(rows: int, cols: int, components: int, key: int, which: int, t: int) -> np.ndarray:
     data = Observations.from_dense(np.ones((rows, cols)))
-    grid = Threads(1).grid(data, *InOrder().cut(data, 1), 0.0, np.dtype(np.float32))
+    grid = Threads(1).grid(data, InOrder().cut(data, 1), 0.0, np.dtype(np.float32))
     chain = Threads(1).factors(grid, components, Tweedie(1.0), 1e-30)
     chain.set_dynamics(key, "identity", mirror=False, temperature=1.0)
     return chain.noise(which, t)

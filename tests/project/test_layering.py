@@ -128,6 +128,15 @@ def test_engines_are_asked_by_their_contract(path):
             assert not named & CONCRETE, ast.unparse(node)
 
 
+ENGINES = [name for name in MODULES if room(f"{name}.") == "engines"]
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_engines_do_not_ask_which_source_it_is(name):
+    """They ask `Source.on_disk`; a new kind of shards needs no change in an engine."""
+    assert not {m for m in imports(MODULES[name]) if m.startswith("psgld.data.shards")}
+
+
 def test_concrete_engines_are_known_by_name():
     """A new one joins the list above."""
     from psgld.engines import Engine, Factors

@@ -115,7 +115,7 @@ def test_rows_are_in_their_original_order():
     chain.advance(9)
     state = chain.state()
     np.testing.assert_array_equal(state["W"], chain.factors.factor(W))
-    mu = chain.factors.mu(*(chain.factors.positions(f, np.array([4, 30])) for f in (W, H)))
+    mu = chain.factors.mu(tuple(chain.factors.positions(f, np.array([4, 30])) for f in (W, H)))
     np.testing.assert_allclose(mu, (state["W"][[4, 30]] * state["H"][[4, 30]]).sum(1), rtol=1e-5)
     w = state["W"].astype(np.float64) @ state["H"].T.astype(np.float64)
     assert w.shape == V.shape and state["weights_W"].shape == state["W"].shape

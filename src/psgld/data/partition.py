@@ -41,13 +41,21 @@ class Strips:
         """B, the number of strips."""
         return len(self.bounds) - 1
 
+    def strip(self, b: int) -> IntArray:
+        """Return the indices of a strip."""
+        return self.order[self.bounds[b] : self.bounds[b + 1]]
+
+
+ModeStrips = tuple[Strips, ...]
+"""The strips of each mode of V: of the rows and of the columns of a matrix."""
+
 
 class Partition(Recorded, ABC):
     """Base class of the ways to partition rows and columns into strips."""
 
     @abstractmethod
-    def cut(self, observations: Source, blocks: int) -> tuple[Strips, Strips]:
-        """Return the strips of the rows and of the columns."""
+    def cut(self, observations: Source, blocks: int) -> ModeStrips:
+        """Return the strips of each mode."""
 
 
 @final
@@ -64,16 +72,14 @@ class Shuffled(Partition):
         if not is_integer(self.seed) or self.seed < 0:
             raise ModelError(f"seed must be an integer >= 0, got {self.seed!r}")
 
-    def cut(self, observations: Source, blocks: int) -> tuple[Strips, Strips]:
-        """Return the strips of the rows and of the columns."""
+    def cut(self, observations: Source, blocks: int) -> ModeStrips:
+        """Return the strips of each mode."""
         check_blocks(blocks, observations.shape)
-        rows, cols = (
-            np.random.default_rng([self.seed, side]).permutation(n)
-            for side, n in enumerate(observations.shape)
-        )
-        return (
-            balanced(rows, observations.row_counts(), blocks),
-            balanced(cols, observations.col_counts(), blocks),
+        return tuple(
+            balanced(
+                np.random.default_rng([self.seed, axis]).permutation(n), observations.counts(axis), blocks
+            )
+            for axis, n in enumerate(observations.shape)
         )
 
 
@@ -82,13 +88,12 @@ class Shuffled(Partition):
 class InOrder(Partition):
     """Cuts rows and columns in their given order into strips with about the same number of entries each."""
 
-    def cut(self, observations: Source, blocks: int) -> tuple[Strips, Strips]:
-        """Return the strips of the rows and of the columns."""
+    def cut(self, observations: Source, blocks: int) -> ModeStrips:
+        """Return the strips of each mode."""
         check_blocks(blocks, observations.shape)
-        rows, cols = (np.arange(n) for n in observations.shape)
-        return (
-            balanced(rows, observations.row_counts(), blocks),
-            balanced(cols, observations.col_counts(), blocks),
+        return tuple(
+            balanced(np.arange(n), observations.counts(axis), blocks)
+            for axis, n in enumerate(observations.shape)
         )
 
 
@@ -125,12 +130,11 @@ class Assigned(Partition):
         """The number of strips."""
         return int(np.max(self.rows)) + 1
 
-    def cut(self, observations: Source, blocks: int) -> tuple[Strips, Strips]:
-        """Return the strips of the rows and of the columns."""
+    def cut(self, observations: Source, blocks: int) -> ModeStrips:
+        """Return the strips of each mode."""
         check_blocks(blocks, observations.shape)
         sides = zip((self.rows, self.cols), observations.shape, ("rows", "columns"), strict=True)
-        rows, cols = (_assigned(np.asarray(strip), n, blocks, name) for strip, n, name in sides)
-        return rows, cols
+        return tuple(_assigned(np.asarray(strip), n, blocks, name) for strip, n, name in sides)
 
 
 PARTITIONS: dict[str, type[Partition]] = {"shuffled": Shuffled, "in-order": InOrder, "assigned": Assigned}

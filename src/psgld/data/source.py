@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,56 @@ class Share(NamedTuple):
     def own(self) -> range:
         """The strips that this process reads."""
         return self.strips[self.here]
+
+
+class Strip(NamedTuple):
+    """The rows of a strip: their indices in V, and their entries in CSR format as in `Csr`."""
+
+    rows: IntArray
+    indptr: IntArray
+    indices: NDArray[np.int32]
+    values: FloatArray
+
+
+class OnDisk(Protocol):
+    """Data that stay on disk, in B strips: what an engine needs to read its blocks from there."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(I, J)."""
+
+    @property
+    def path(self) -> Any:
+        """Where the data are, for messages."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The directory of the data, or None if they are not in the local file system."""
+
+    @property
+    def blocks(self) -> int:
+        """B, the number of strips."""
+
+    @property
+    def block_entries(self) -> IntArray:
+        """Number of entries of each block, (row strip, column strip)."""
+
+    def counts(self, axis: int) -> IntArray:
+        """Return the number of observed entries of each row (axis 0) or of each column (axis 1)."""
+
+    def strip(self, b: int) -> Strip:
+        """Return a strip; raise DataError if a checksum is wrong or an entry is invalid."""
+
+    def load(self, strips: range | None = None) -> Source:
+        """Return the data in memory; with `strips`, only their rows."""
+
+    def check_totals(
+        self, strips: range | None = None, total: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+    ) -> None:
+        """Raise DataError if the sums over the strips that were read are not those of the data."""
+
+    def fingerprint(self, exact: bool = True) -> str:
+        """Return a SHA-256 of the data in hexadecimal."""
 
 
 class Source(ABC):
@@ -84,8 +136,13 @@ class Source(ABC):
         return None
 
     @property
-    def cut(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """The strip number of each row and of each column, if the data are stored in strips; else None."""
+    def on_disk(self) -> OnDisk | None:
+        """The strips on disk, if the data stay there; None if they are in memory."""
+        return None
+
+    @property
+    def cut(self) -> tuple[NDArray[Any], ...] | None:
+        """The strip numbers of each mode: of each row, of each column, if the data are stored in strips; else None."""
         return None
 
     def shared(self, share: Share) -> Source:
@@ -99,17 +156,20 @@ class Source(ABC):
         found: Any = self
         return replace(found, absent=absent, absent_chosen=True)  # type: ignore[no-any-return]
 
+    def counts(self, axis: int) -> IntArray:
+        """Return the number of observed entries of each row (axis 0) or of each column (axis 1)."""
+        cells = math.prod(self.shape)
+        if self.size == cells:
+            return np.full(self.shape[axis], cells // self.shape[axis], np.int64)
+        return self._stored_counts(axis)
+
     def row_counts(self) -> IntArray:
         """Return the number of observed entries of each row."""
-        if self.size == self.shape[0] * self.shape[1]:
-            return np.full(self.shape[0], self.shape[1], np.int64)
-        return self._stored_counts(0)
+        return self.counts(0)
 
     def col_counts(self) -> IntArray:
         """Return the number of observed entries of each column."""
-        if self.size == self.shape[0] * self.shape[1]:
-            return np.full(self.shape[1], self.shape[0], np.int64)
-        return self._stored_counts(1)
+        return self.counts(1)
 
     def mean(self) -> float:
         """Return the mean of the observed entries."""

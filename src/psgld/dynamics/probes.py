@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.source import Source
-from ..engines import H, ReadableFactors, W
-from ..engines.base import Entries
+from ..engines import ReadableFactors
+from ..engines.base import Entries, Places
 from ..models import Likelihood
 
 _FEWEST, _ALL = 512, 4096
@@ -25,8 +25,8 @@ _FEWEST, _ALL = 512, 4096
 class Probes:
     """M of the N observed entries."""
 
-    rows: NDArray[np.int64]
-    cols: NDArray[np.int64]
+    index: Places
+    """The indices of the entries, by mode: rows, columns."""
     values: NDArray[np.float64]
     size: int
     """N."""
@@ -43,17 +43,15 @@ class Probes:
     @classmethod
     def some(cls, data: Source, number: int) -> Probes:
         """Choose that many entries at random, with a fixed seed."""
-        rows, cols, values = data.sample_entries(number, seed=0)
-        return cls(
-            np.asarray(rows, np.int64), np.asarray(cols, np.int64), np.asarray(values, np.float64), data.size
-        )
+        *index, values = data.sample_entries(number, seed=0)
+        return cls(tuple(np.asarray(i, np.int64) for i in index), np.asarray(values, np.float64), data.size)
 
     def placed(self, factors: ReadableFactors, shift: float) -> PlacedProbes:
         """Return these entries with the positions of their rows and columns in a chain, in the order of its memory."""
-        order = factors.order(self.rows, self.cols)
-        rows, cols = factors.positions(W, self.rows[order]), factors.positions(H, self.cols[order])
-        scale = self.size / max(len(self.rows), 1)
-        return PlacedProbes(factors, rows, cols, self.values[order] - shift, scale)
+        order = factors.order(self.index)
+        places = tuple(factors.positions(which, i[order]) for which, i in enumerate(self.index))
+        scale = self.size / max(len(self.values), 1)
+        return PlacedProbes(factors, places, self.values[order] - shift, scale)
 
 
 @final
@@ -61,27 +59,18 @@ class PlacedProbes:
     """The monitored entries of one chain."""
 
     def __init__(
-        self,
-        factors: ReadableFactors,
-        rows: NDArray[np.int64],
-        cols: NDArray[np.int64],
-        values: NDArray[np.float64],
-        scale: float,
+        self, factors: ReadableFactors, places: Places, values: NDArray[np.float64], scale: float
     ) -> None:
         self.values = values
         self.mean_square = float(np.square(values).mean()) if len(values) else 0.0
-        self._factors, self._rows, self._cols, self._scale = factors, rows, cols, scale
-        self._core_values: NDArray[Any] = values.astype(factors.dtype)
+        self._factors, self._scale = factors, scale
+        self.entries = Entries(places, values.astype(factors.dtype))
+        """Positions in the factors, and values in the dtype of the core."""
         self._normaliser: tuple[tuple[float, ...], float] | None = None
 
     def means(self) -> NDArray[Any]:
         """Return μ at the monitored entries."""
-        return np.asarray(self._factors.mu(self._rows, self._cols))
-
-    @property
-    def entries(self) -> Entries:
-        """Positions in W and H, and values in the dtype of the core."""
-        return self._rows, self._cols, self._core_values
+        return np.asarray(self._factors.mu(self.entries.places))
 
     def log_likelihood(self, likelihood: Likelihood, theta: tuple[float, ...], kernel: Any = None) -> Any:
         """Return (N / M) Σ log p(v | μ, θ) over the monitored entries.

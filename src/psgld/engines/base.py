@@ -1,6 +1,6 @@
 """The interface of an engine, which stores the blocks of V and the factors of a chain, and updates the factors.
 
-    engine.grid(data, rows, cols, …) → Grid        engine.factors(grid, components, likelihood, floor) → Factors
+    engine.grid(data, strips, …) → Grid        engine.factors(grid, components, likelihood, floor) → Factors
 
 A sampler calls only these methods. Prior, metric and hyperparameters reach the factors as numbers. A chain is
 bit-identical on every engine that runs the compiled core, and equal up to rounding on `Reference`.
@@ -12,17 +12,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, final
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.partition import Strips
+from ..data.partition import ModeStrips
 from ..data.source import Source
 from ..models import Likelihood
+from ..models.modes import NAMES
 
 W, H = 0, 1
-"""The indices of the two factors."""
+"""The indices of the two factors of a matrix: the axes of their modes."""
+
+WEIGHTS = tuple(f"weights_{names.factor}" for names in NAMES)
+"""The names of the sums of `accumulate` in a checkpoint, one per mode."""
 
 MetricName = Literal["identity", "non-negative", "real-valued"]
 """The metrics that engines implement."""
@@ -30,8 +34,15 @@ MetricName = Literal["identity", "non-negative", "real-valued"]
 SumName = Literal["score", "weight"]
 """The summand of `accumulate`: φ ∂ log p(v | μ) / ∂μ, or its negative part."""
 
-Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]
-"""Entries of V: their positions in W and in H, and their values."""
+Places = tuple[NDArray[np.int64], ...]
+"""Entries of V: one array of indices, or of positions in a factor, per mode."""
+
+
+class Entries(NamedTuple):
+    """Entries of V: their positions in the factor of each mode, and their values."""
+
+    places: Places
+    values: NDArray[Any]
 
 
 @final
@@ -63,12 +74,12 @@ class Grid(Protocol):
     """V in blocks, shared by all chains."""
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> tuple[int, ...]:
         """The shape of V."""
 
     @property
     def blocks(self) -> int:
-        """B: the number of row strips, of column strips, and of parts."""
+        """B: the number of strips of each mode, and of parts."""
 
     @property
     def zeros(self) -> bool:
@@ -100,24 +111,24 @@ class ReadableFactors(Protocol):
     def positions(self, which: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the positions in storage of rows of a factor; -1 for rows that another rank keeps."""
 
-    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a permutation that groups entries of V whose rows are stored next to each other."""
+    def order(self, index: Places) -> NDArray[np.int64]:
+        """Return a permutation that groups the entries of V at `index` whose rows are stored next to each other."""
 
-    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of positions."""
+    def mu(self, places: Places) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at the positions of entries."""
 
-    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of positions."""
+    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
+        """Return φ Σ (log p(v | μ) - log normaliser) at the positions of entries."""
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
+        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
 
     def gram(self, which: int) -> NDArray[np.float64]:
         """Return Σxxᵀ over the rows of a factor, (K, K)."""
 
 
 class Factors(ABC):
-    """The factors of one chain: W is factor 0, H is factor 1, each with K components and a row per row or column of V.
+    """The factors of one chain, one per mode of V, with K components and a row per index: W is factor 0, H is factor 1.
 
     Where several ranks run a chain, every method is collective: all ranks call it, with the same arguments.
     """
@@ -188,12 +199,12 @@ class Factors(ABC):
         stretch: Stretch,
         marks: NDArray[np.int64],
         entries: Entries,
-        buffers: tuple[NDArray[Any], NDArray[Any]],
+        buffers: tuple[NDArray[Any], ...],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Run iterations, and read the factors after the numbers of iterations in `marks`.
 
-        Return, for each mark, Σx and Σx² of `sums`, (marks, 2, 2, K), and `log_kernel` at the given entries. If the
-        arrays of `buffers`, (marks, rows, width), are not empty, the factors are copied to them.
+        Return, for each mark, Σx and Σx² of `sums`, (marks, modes, 2, K), and `log_kernel` at the given entries. If the
+        arrays of `buffers`, (marks, rows, width) per mode, are not empty, the factors are copied to them.
         """
         raise NotImplementedError
 
@@ -202,7 +213,7 @@ class Factors(ABC):
 
     @abstractmethod
     def accumulate(self, kind: SumName, part: int = -1) -> None:
-        """Sum scores or weights over a part (or over all of V) for every row of both factors."""
+        """Sum scores or weights over a part (or over all of V) for every row of every factor."""
 
     @abstractmethod
     def accumulated(self, which: int) -> NDArray[Any]:
@@ -210,7 +221,7 @@ class Factors(ABC):
 
     @abstractmethod
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
+        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K), in a fixed order of strips."""
 
     @abstractmethod
     def gram(self, which: int) -> NDArray[np.float64]:
@@ -251,16 +262,16 @@ class Factors(ABC):
         """Return the positions in storage of rows of a factor; -1 for rows that another rank keeps."""
 
     @abstractmethod
-    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a permutation that groups entries of V whose rows are stored next to each other."""
+    def order(self, index: Places) -> NDArray[np.int64]:
+        """Return a permutation that groups the entries of V at `index` whose rows are stored next to each other."""
 
     @abstractmethod
-    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of positions."""
+    def mu(self, places: Places) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at the positions of entries."""
 
     @abstractmethod
-    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of positions."""
+    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
+        """Return φ Σ (log p(v | μ) - log normaliser) at the positions of entries."""
 
     # -- state ---------------------------------------------------------------------------------------------
 
@@ -307,8 +318,7 @@ class Engine(ABC):
     def grid(
         self,
         data: Source,
-        rows: Strips,
-        cols: Strips,
+        strips: ModeStrips,
         shift: float,
         dtype: np.dtype[Any],
         hopping: bool = False,
@@ -317,7 +327,7 @@ class Engine(ABC):
 
     @abstractmethod
     def factors(self, grid: Any, components: int, likelihood: Likelihood, floor: float) -> Factors:
-        """Create two factors of zeros on a grid of this engine. `floor` is the lower limit of μ."""
+        """Create the factors of zeros, one per mode, on a grid of this engine. `floor` is the lower limit of μ."""
 
     def share(self, chains: int) -> Engine:
         """Return the engine for one of several concurrent chains."""

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..models import Likelihood
-from .base import Factors, H, MetricName, W
+from ..models.modes import NAMES
+from .base import WEIGHTS, Factors, MetricName
 from .core_grid import CoreGrid
 
-_KEPT = {"W": (W, "x"), "H": (H, "x"), "saved_W": (W, "saved"), "saved_H": (H, "saved")}
-_MOMENTA = {"momentum_W": (W, "momentum"), "momentum_H": (H, "momentum")}
-"""The arrays of a chain that a checkpoint must keep: factor, and name in the core."""
+_KEPT = {"": "x", "saved_": "saved"}
+_MOMENTA = {"momentum_": "momentum"}
+"""The arrays of each factor that a checkpoint must keep: the prefix of their names there, and the name in the core."""
 
 NO_DRAWS = np.empty((0, 0), np.int32)
 """Tells the core to read all entries."""
@@ -88,11 +89,17 @@ class CoreFactors(Factors):
 
     def set_weights(self, state: Mapping[str, Any]) -> None:
         """Set the sums to what `weights` returned."""
-        self._write(W, "sum", state["weights_W"])
-        self._write(H, "sum", state["weights_H"])
+        for which, name in enumerate(WEIGHTS):
+            self._write(which, "sum", state[name])
 
     def _kept(self) -> dict[str, tuple[int, str]]:
-        return _KEPT | (_MOMENTA if self.second_order else {})
+        """Return the arrays that a checkpoint must keep: factor, and name in the core."""
+        arrays = _KEPT | (_MOMENTA if self.second_order else {})
+        return {
+            f"{prefix}{names.factor}": (which, array)
+            for prefix, array in arrays.items()
+            for which, names in enumerate(NAMES)
+        }
 
     def _write(self, which: int, name: str, x: Any) -> None:
         """Replace an array of a factor."""

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..data.partition import Strips
-from ..data.shards import Shards
+from ..data.partition import ModeStrips, Strips
 from ..data.source import Source
 from .base import H, W
 from .mapped import mapped_grid
@@ -25,7 +24,7 @@ class CoreGrid:
     """V in blocks, in the data structure of the core; shared by all chains."""
 
     core: Any  # all outer strips, or those that this process keeps
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     blocks: int
     swapped: bool  # whether the columns of V are the outer side
     zeros: bool
@@ -57,8 +56,7 @@ class CoreGrid:
 
 def core_grid(
     data: Source,
-    rows: Strips,
-    cols: Strips,
+    strips: ModeStrips,
     shift: float,
     dtype: np.dtype[Any],
     own: tuple[int, int] | None = None,
@@ -66,14 +64,14 @@ def core_grid(
     """Cut V - shift into blocks of the core; with `own` = (first, end), only those outer strips."""
     # The inner side is accessed in random order, so it is the shorter one, which stays in cache.
     swapped = columns_are_outer(data)
-    outer, inner = (cols, rows) if swapped else (rows, cols)
+    outer, inner = outer_first(strips, swapped)
     first, last = own or (0, outer.number)
     bounds = outer.bounds[first : last + 1]
     order = np.ascontiguousarray(outer.order[bounds[0] : bounds[-1]])
     sides = (first, len(outer.order), order, bounds - bounds[0], inner.order, inner.bounds)
     make = _core.Grid32 if dtype == np.float32 else _core.Grid64
-    if isinstance(data, Shards):
-        return mapped_grid(data, rows, cols, shift, dtype, swapped)
+    if data.on_disk is not None:
+        return mapped_grid(data.on_disk, (outer, inner), shift, dtype, swapped)
     if data.csr is None:
         return make(np.ascontiguousarray(data.dense), swapped, shift, *sides)
     indptr, indices, values = data.csr
@@ -81,17 +79,20 @@ def core_grid(
 
 
 def whole_grid(
-    data: Source, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any], hopping: bool = False
+    data: Source, strips: ModeStrips, shift: float, dtype: np.dtype[Any], hopping: bool = False
 ) -> CoreGrid:
     """Cut V - shift into blocks, all of them in this process."""
-    core, swapped, zeros = (
-        core_grid(data, rows, cols, shift, dtype),
-        columns_are_outer(data),
-        data.absent == "zero",
-    )
+    core = core_grid(data, strips, shift, dtype)
+    swapped, zeros = columns_are_outer(data), data.absent == "zero"
     entries = core.entries().T if swapped else core.entries()
-    sizes = part_sizes(entries, rows, cols, zeros)
-    return CoreGrid(core, data.shape, rows.number, swapped, zeros, sizes, hopping)
+    sizes = part_sizes(entries, strips, zeros)
+    return CoreGrid(core, data.shape, strips[W].number, swapped, zeros, sizes, hopping)
+
+
+def outer_first(strips: ModeStrips, swapped: bool) -> tuple[Strips, Strips]:
+    """Return the strips of the outer and of the inner side."""
+    rows, cols = strips
+    return (cols, rows) if swapped else (rows, cols)
 
 
 def columns_are_outer(data: Source) -> bool:
@@ -99,9 +100,9 @@ def columns_are_outer(data: Source) -> bool:
     return data.shape[1] > data.shape[0]
 
 
-def part_sizes(entries: NDArray[np.int64], rows: Strips, cols: Strips, zeros: bool) -> NDArray[np.int64]:
+def part_sizes(entries: NDArray[np.int64], strips: ModeStrips, zeros: bool) -> NDArray[np.int64]:
     """Return the number of entries of each part, given those of the blocks (row strips × column strips)."""
     if zeros:
-        entries = np.outer(np.diff(rows.bounds), np.diff(cols.bounds))
-    strip = np.arange(rows.number)
-    return np.array([entries[strip, (strip + p) % rows.number].sum() for p in strip], dtype=np.int64)
+        entries = np.multiply.outer(*(np.diff(side.bounds) for side in strips))
+    strip = np.arange(len(entries))
+    return np.array([entries[strip, (strip + p) % len(entries)].sum() for p in strip], dtype=np.int64)

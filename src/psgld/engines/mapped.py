@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import _core
 from ..data.partition import Strips
-from ..data.shards import Shards
+from ..data.source import OnDisk
 from ..errors import DataError, warn
 from .block_cache import BlockFolder, block_folder
 
@@ -28,11 +28,14 @@ MakeGrid = Callable[[int, bool], Any]
 
 
 def mapped_grid(
-    data: Shards, rows: Strips, cols: Strips, shift: float, dtype: np.dtype[Any], swapped: bool
+    data: OnDisk, sides: tuple[Strips, Strips], shift: float, dtype: np.dtype[Any], swapped: bool
 ) -> Any:
-    """Return the core's grid of blocks in a file; write the file, unless a valid one exists."""
+    """Return the core's grid of blocks in a file; write the file, unless a valid one exists.
+
+    `sides` are the outer strips, those of the columns if `swapped`, and the inner ones.
+    """
     key = _key(data, shift, dtype, swapped)
-    counts = [np.asarray(side, np.float64) for side in (data.row_counts(), data.col_counts())]
+    counts = [np.asarray(data.counts(axis), np.float64) for axis in range(len(data.shape))]
     entries = data.block_entries
     if entries.max() >= 2**32:
         raise DataError(
@@ -40,12 +43,12 @@ def mapped_grid(
             f"into more than {data.blocks} blocks"
         )
     if swapped:
-        rows, cols, counts, entries = cols, rows, counts[::-1], entries.T
+        counts, entries = counts[::-1], entries.T
     make: Any = _core.Grid32 if dtype == np.float32 else _core.Grid64
 
     def grid(file: int, create: bool) -> Any:
-        sides = (rows.order, rows.bounds, cols.order, cols.bounds)
-        return make(file, create, key, np.ascontiguousarray(entries).ravel(), *counts, swapped, *sides)
+        cut = (array for side in sides for array in (side.order, side.bounds))
+        return make(file, create, key, np.ascontiguousarray(entries).ravel(), *counts, swapped, *cut)
 
     try:
         with block_folder(data.folder) as folder:
@@ -71,7 +74,7 @@ def _found(folder: BlockFolder, name: str, grid: MakeGrid) -> Any:
         return None
 
 
-def _written(folder: BlockFolder, name: str, grid: MakeGrid, data: Shards, shift: float) -> Any:
+def _written(folder: BlockFolder, name: str, grid: MakeGrid, data: OnDisk, shift: float) -> Any:
     with folder.new(name) as file:
         made = grid(file, True)
         for b in range(data.blocks):
@@ -83,7 +86,7 @@ def _written(folder: BlockFolder, name: str, grid: MakeGrid, data: Shards, shift
         return made
 
 
-def _key(data: Shards, shift: float, dtype: np.dtype[Any], swapped: bool) -> str:
+def _key(data: OnDisk, shift: float, dtype: np.dtype[Any], swapped: bool) -> str:
     """Return a hash of everything that determines the contents of the file."""
     parts = [_FORMAT, data.fingerprint(), float(shift).hex(), dtype.name, swapped, sys.byteorder]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..checks import is_integer
-from ..data.partition import Strips
+from ..data.partition import ModeStrips
 from ..data.source import Source
 from ..errors import ModelError
 from ..models import Likelihood
 from ..system.limits import available_cores
-from .base import Engine, Entries, H, Stretch, SumName, W
+from .base import WEIGHTS, Engine, Entries, Places, Stretch, SumName
 from .core_factors import NO_DRAWS, CoreFactors, core_chain
 from .core_grid import CoreGrid, whole_grid
 
@@ -57,19 +57,18 @@ class Threads(Engine):
     def grid(
         self,
         data: Source,
-        rows: Strips,
-        cols: Strips,
+        strips: ModeStrips,
         shift: float,
         dtype: np.dtype[Any],
         hopping: bool = False,
     ) -> CoreGrid:
         """Cut V - shift into blocks. `hopping` is ignored: on one machine chains do not move."""
-        return whole_grid(data, rows, cols, shift, dtype)
+        return whole_grid(data, strips, shift, dtype)
 
     def factors(
         self, grid: CoreGrid, components: int, likelihood: Likelihood, floor: float
     ) -> ThreadedFactors:
-        """Create two factors of zeros on a grid."""
+        """Create factors of zeros on a grid."""
         return ThreadedFactors(grid, components, likelihood, floor, self.workers)
 
 
@@ -94,17 +93,18 @@ class ThreadedFactors(CoreFactors):
         stretch: Stretch,
         marks: NDArray[np.int64],
         entries: Entries,
-        buffers: tuple[NDArray[Any], NDArray[Any]],
+        buffers: tuple[NDArray[Any], ...],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Run iterations, and read the factors at `marks`, all in one call of the core."""
-        return self.core.advance_marking(self._pool, *_numbers(stretch), marks, *entries, *buffers)
+        (i, j), values = entries
+        return self.core.advance_marking(self._pool, *_numbers(stretch), marks, i, j, values, *buffers)
 
     def reserve(self, buffers: NDArray[Any]) -> None:
         """Have the operating system allocate the pages of an array of draws ahead of use, on all threads."""
         _core.make_pages(self._pool, buffers)
 
     def accumulate(self, kind: SumName, part: int = -1) -> None:
-        """Sum scores or weights over a part (or over all of V) for every row of both factors."""
+        """Sum scores or weights over a part (or over all of V) for every row of every factor."""
         self.core.accumulate(self._pool, kind, part)
 
     def set_bound(self, which: int, rate: NDArray[np.float64]) -> None:
@@ -116,7 +116,7 @@ class ThreadedFactors(CoreFactors):
         return self._read(which, "sum")
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
+        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K), in a fixed order of strips."""
         return self.core.sums(self._pool)
 
     def gram(self, which: int) -> NDArray[np.float64]:
@@ -165,7 +165,7 @@ class ThreadedFactors(CoreFactors):
 
     def weights(self) -> dict[str, NDArray[Any]]:
         """Return the sums of the last `accumulate`, for `set_weights`."""
-        return {"weights_W": self.accumulated(W), "weights_H": self.accumulated(H)}
+        return {name: self.accumulated(which) for which, name in enumerate(WEIGHTS)}
 
     def _read(
         self, which: int, name: str, width: int | None = None, out: NDArray[Any] | None = None
@@ -179,18 +179,19 @@ class ThreadedFactors(CoreFactors):
         """Return the standard normals of an iteration for a factor."""
         return self.core.noise(which, iteration, np.arange(self.grid.shape[which]))
 
-    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+    def order(self, index: Places) -> NDArray[np.int64]:
         """Return a permutation that sorts entries of V by their position in the outer factor, for cache locality."""
         outer = self.grid.outer
-        return np.argsort(self.positions(outer, cols if outer == H else rows), kind="stable")
+        return np.argsort(self.positions(outer, index[outer]), kind="stable")
 
-    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of positions."""
-        return self.core.mu(rows, cols)
+    def mu(self, places: Places) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at the positions of entries."""
+        return self.core.mu(*places)
 
-    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of positions."""
-        return self.core.log_kernel_at(self._pool, rows, cols, values)
+    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
+        """Return φ Σ (log p(v | μ) - log normaliser) at the positions of entries."""
+        i, j = places
+        return self.core.log_kernel_at(self._pool, i, j, values)
 
 
 def _numbers(stretch: Stretch) -> _Numbers:

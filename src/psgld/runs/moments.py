@@ -8,7 +8,8 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines import H, W
+from ..engines.base import Places
+from ..samplers import Chain
 
 
 class Welford(Protocol):
@@ -26,16 +27,16 @@ class Welford(Protocol):
 class RunningMoments:
     """Welford's mean and sum of squares of μ_ij over the draws of a chain."""
 
-    def __init__(self, chain: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> None:
+    def __init__(self, chain: Chain, index: Places) -> None:
         self._chain = chain
-        self._rows, self._cols = chain.factors.positions(W, rows), chain.factors.positions(H, cols)
+        self._places = tuple(chain.factors.positions(which, i) for which, i in enumerate(index))
         self.count = 0
-        self.mean = np.zeros(len(rows))
-        self.squares = np.zeros(len(rows))
+        self.mean = np.zeros(len(index[0]))
+        self.squares = np.zeros(len(index[0]))
 
     def record(self) -> None:
         """Add the current state of the chain."""
-        eta = self._chain.factors.mu(self._rows, self._cols).astype(np.float64) + self._chain.setup.shift
+        eta = self._chain.factors.mu(self._places).astype(np.float64) + self._chain.setup.shift
         mu = self._chain.setup.model.likelihood.response(eta)
         self.count += 1
         delta = mu - self.mean

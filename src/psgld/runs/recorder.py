@@ -49,7 +49,7 @@ class Recorder:
         self.ownership = ownership
         """The rows of a draw that this rank owns, where ranks share them."""
         self.warmup, self.trace = Trace(), Trace()
-        self.moments = RunningMoments(chain, *track) if track is not None else None
+        self.moments = RunningMoments(chain, track) if track is not None else None
         self.kept = 0
         self._ready = 0  # number of draws for which memory is allocated
         self._divergences = 0

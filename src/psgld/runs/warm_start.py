@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 from ..models import FactorModel, Hyper, RowNormal
 from ..models.hyperparameters import ModeHyper
+from ..samplers import Chain
 from .draws import Draws
 
 
@@ -18,7 +19,7 @@ class Start:
     draws: Draws
     model: FactorModel
 
-    def begin(self, chain: Any, number: int) -> None:
+    def begin(self, chain: Chain, number: int) -> None:
         """Set a chain to its start."""
         at, modes = (number % len(self.draws.phi), 0), self.model.modes
         offset = float(self.draws.offset[at]) - chain.setup.shift if self.model.bias else 0.0
@@ -34,4 +35,4 @@ class Start:
         hyper = Hyper(tuple(hypers), offset, float(self.draws.phi[at]))
         if self.draws.theta is not None:
             hyper = replace(hyper, theta=self.draws.theta[at])
-        chain.begin(*factors, hyper)
+        chain.begin(factors, hyper)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..data.source import Source
 from ..dynamics.probes import Probes
-from ..engines import Engine, H, ReadableFactors, W
+from ..engines import Engine, ReadableFactors
 from ..errors import ModelError, SamplingError
 from ..models import (
     FactorModel,
@@ -65,8 +65,8 @@ class Planned(Protocol):
         """Return the defaults of tune and thin, in iterations."""
 
 
-DrawBuffers = tuple[NDArray[Any], NDArray[Any]]
-"""Output arrays for draws of W and H, (draws, rows, rank) each; empty if draws are not kept."""
+DrawBuffers = tuple[NDArray[Any], ...]
+"""Output arrays for draws of the factors, one per mode, (draws, rows, rank) each; empty if draws are not kept."""
 
 
 class Marks(NamedTuple):
@@ -212,10 +212,10 @@ class Chain(ABC):
         self.settle()
         return Marks([self.iteration], [self.log_posterior()], [self.step_size], len(self.divergences), True)
 
-    def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
+    def begin(self, factors: Sequence[NDArray[Any]], hyper: Hyper) -> None:
         """Start at these factors (all stored components) and hyperparameters, instead of at the random start."""
-        self.factors.set_factor(0, W)
-        self.factors.set_factor(1, H)
+        for which, x in enumerate(factors):
+            self.factors.set_factor(which, x)
         self.hyper = hyper
         self._sums = None
         self._apply_hyper()
@@ -232,7 +232,7 @@ class Chain(ABC):
         return float("nan")
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
+        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
         if self._sums is None:
             self._sums = self.factors.sums()
         return self._sums
@@ -293,8 +293,8 @@ class Chain(ABC):
         self._log_prior = _LogPrior(constant, np.array(weights), tuple(others))
 
     def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
-        """Return inverse, linear and quadratic coefficients of the scores of both priors, without coupling terms."""
-        return [self._coefficients(which) for which in (W, H)]
+        """Return inverse, linear and quadratic coefficients of the scores of the priors, without coupling terms."""
+        return [self._coefficients(mode.axis) for mode in self.setup.model.modes]
 
     def _coefficients(self, which: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
         mode, now = self.setup.model.modes[which], self.hyper.modes[which]
@@ -330,7 +330,8 @@ class Chain(ABC):
         conjugate = model.likelihood.conjugate
         rss = max(self._squared_residuals(), self._least_residuals()) if conjugate else None
         self.hyper = hyperparameters.draw(
-            model, self.hyper, self.setup.start, [self.stats(W), self.stats(H)], rng, rss, self.setup.moments.size
+            model, self.hyper, self.setup.start, [self.stats(mode.axis) for mode in model.modes],
+            rng, rss, self.setup.moments.size,
         )  # fmt: skip
         if self._parameters is not None and self._parameters_are_due():
             eta, likelihood = self._monitored.means().astype(np.float64), model.likelihood

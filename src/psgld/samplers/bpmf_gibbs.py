@@ -131,9 +131,8 @@ class BPMFChain(PlainChain):
 
     def __init__(self, setup: BPMFSetup, key: int, probes: Probes, engine: Engine) -> None:
         data, model = setup.data, setup.model
-        counts = data.row_counts(), data.col_counts()
-        x = _start(setup, key)
-        factors = PlainFactors(x[W], x[H], model.likelihood, counts, floor=-np.inf)
+        counts = [data.counts(mode.axis) for mode in model.modes]
+        factors = PlainFactors(_start(setup, key), model.likelihood, counts, floor=-np.inf)
         super().__init__(setup, key, factors, probes)
         self._pool = _core.Pool(engine.workers)
         self._move = tuple(mode.free.astype(float) for mode in model.modes)

@@ -133,14 +133,14 @@ def _start(setup: GibbsSetup, key: int) -> PlainFactors:
     """Return exponential random factors of the scale of the start hyperparameters."""
     model, start = setup.model, setup.start
     rng = np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64)))
-    w, h = (
+    factors = [
         rng.exponential(mode.prior.size_at(float(hyper.rate[0])), (n, mode.components)).astype(
             setup.settings.dtype
         )
         for n, mode, hyper in zip(setup.data.shape, model.modes, start.modes, strict=True)
-    )
-    counts = setup.data.row_counts(), setup.data.col_counts()
-    return PlainFactors(w, h, model.likelihood, counts, floor=1e-30)
+    ]
+    counts = [setup.data.counts(mode.axis) for mode in model.modes]
+    return PlainFactors(factors, model.likelihood, counts, floor=1e-30)
 
 
 def _order(shape: tuple[int, int]) -> tuple[int, int]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..engines import H, W
+from ..engines.base import Places
 from ..models import Hyper, Likelihood
+from ..models.modes import NAMES
 from .base import Chain, State
 
 
@@ -19,26 +21,26 @@ class PlainFactors:
 
     Parameters
     ----------
-    W, H
-        Arrays of the same float type, in row-major order. They are not copied: a sampler writes to `x[W]` and `x[H]`.
+    x
+        The factors by mode: arrays of the same float type, in row-major order. They are not copied: a sampler writes
+        to them.
     likelihood
         The likelihood of `log_kernel`.
     counts
-        The numbers of observed entries of the rows of W and of H.
+        The number of observed entries of each row of each factor.
     floor
         The lower limit of μ.
     """
 
     def __init__(
         self,
-        W: NDArray[Any],
-        H: NDArray[Any],
+        x: Sequence[NDArray[Any]],
         likelihood: Likelihood,
-        counts: tuple[NDArray[Any], NDArray[Any]],
+        counts: Sequence[NDArray[Any]],
         floor: float = 0.0,
     ) -> None:
-        self.x = (W, H)
-        self.dtype: np.dtype[Any] = W.dtype
+        self.x = tuple(x)
+        self.dtype: np.dtype[Any] = self.x[0].dtype
         self._likelihood, self._counts, self._floor = likelihood, counts, floor
 
     def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -56,23 +58,24 @@ class PlainFactors:
         """Return the positions of rows of a factor: the rows themselves."""
         return rows
 
-    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+    def order(self, index: Places) -> NDArray[np.int64]:
         """Return a permutation that sorts entries of V by row."""
-        return np.argsort(rows, kind="stable")
+        return np.argsort(index[0], kind="stable")
 
-    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of rows and columns."""
-        out = np.empty(len(rows), self.dtype)
-        _core.dots(*self.x, np.ascontiguousarray(rows), np.ascontiguousarray(cols), out)
+    def mu(self, places: Places) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at entries of V."""
+        out = np.empty(len(places[0]), self.dtype)
+        (w, h), (i, j) = self.x, map(np.ascontiguousarray, places)
+        _core.dots(w, h, i, j, out)
         return out
 
-    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of rows and columns."""
-        mu = self.mu(rows, cols)
+    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
+        """Return φ Σ (log p(v | μ) - log normaliser) at entries of V."""
+        mu = self.mu(places)
         return float(np.sum(self._likelihood.kernel(values, np.maximum(mu, self._floor, dtype=np.float64))))
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
+        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
         return np.array([_sums(x, count) for x, count in zip(self.x, self._counts, strict=True)])
 
     def gram(self, which: int) -> NDArray[np.float64]:
@@ -98,16 +101,15 @@ class PlainChain(Chain):
     def state(self) -> State:
         """Return everything needed to resume the chain bit for bit."""
         return {
-            "W": self.factors.factor(W),
-            "H": self.factors.factor(H),
+            **{names.factor: self.factors.factor(which) for which, names in enumerate(NAMES)},
             **{f"hyper/{name}": value for name, value in self.hyper.arrays().items()},
             "iteration": self.iteration,
         }
 
     def set_state(self, state: State) -> None:
         """Resume from a state that `state` returned."""
-        self.factors.set_factor(W, state["W"])
-        self.factors.set_factor(H, state["H"])
+        for which, names in enumerate(NAMES):
+            self.factors.set_factor(which, state[names.factor])
         self.hyper = Hyper.from_arrays(
             {n: state[f"hyper/{n}"] for n in self.hyper.arrays() if f"hyper/{n}" in state}
         )

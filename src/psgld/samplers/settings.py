@@ -145,9 +145,8 @@ def setup_of(
             data = data.load()
     shift, moments, start = scale_of(data, model)
     kept = data if draws is None else _without_gaps(data)
-    rows, cols = partition.cut(kept, blocks)
     hopping = isinstance(schedule, Hopping)
-    grid = engine.grid(kept, rows, cols, shift, np.dtype(settings.dtype), hopping)
+    grid = engine.grid(kept, partition.cut(kept, blocks), shift, np.dtype(settings.dtype), hopping)
     subsample = None
     if draws is not None:
         share = draws / max(1.0, data.size / blocks)
@@ -198,7 +197,7 @@ def _metric(metric: Metric | str | None, model: FactorModel) -> Metric:
 def _curvature(data: Source, model: FactorModel, moments: Moments, start: Hyper) -> float:
     """Return a bound, at the start, on the curvature of the log posterior along a coefficient of the longest row."""
     w, h = (float(sizes[0]) for sizes in start_sizes(model, moments, start))
-    fullest = max(int(data.row_counts().max()) * h**2, int(data.col_counts().max()) * w**2)
+    fullest = max(int(data.counts(0).max()) * h**2, int(data.counts(1).max()) * w**2)
     mean = moments.mean if moments.mean > 0 else 1.0
     likelihood, (_, others) = model.likelihood, model.likelihood.split(start.parameters(model.likelihood))
     bound = likelihood.curvature_bound or 1.0

@@ -1,7 +1,8 @@
 """Shards: V on disk, partitioned into row strips; written in one pass over data of any size, read strip by strip."""
 
 from ..observations import Observations
-from .read import Shards, Strip
+from ..source import Strip
+from .read import Shards
 from .write import shard
 
 Observations.open_folder = Shards.open

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from ...system.archive import check_memory
 from ..labels import Csr, FloatArray, IntArray, LabelArray
 from ..observations import Observations
 from ..partition import Assigned
-from ..source import Entries, LabelledEntries, Share, Source
+from ..source import Entries, LabelledEntries, Share, Source, Strip
 from .contents import (
     KINDS,
     Sides,
@@ -33,15 +33,6 @@ from .contents import (
 from .manifest import PARTS, check_manifest
 from .store import FORMAT, VERSION, local_path, open_group, read
 from .totals import Totals
-
-
-class Strip(NamedTuple):
-    """The rows of a strip: their indices in V, and their entries in CSR format as in `Csr`."""
-
-    rows: IntArray
-    indptr: IntArray
-    indices: NDArray[np.int32]
-    values: FloatArray
 
 
 @final
@@ -128,6 +119,11 @@ class Shards(Source):
     def strips(self) -> int:
         """B: the data are stored in strips."""
         return self.blocks
+
+    @property
+    def on_disk(self) -> Shards:
+        """The shards themselves."""
+        return self
 
     @property
     def cut(self) -> tuple[NDArray[Any], NDArray[Any]]:

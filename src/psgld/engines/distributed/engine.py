@@ -11,7 +11,6 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, final
@@ -20,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.labels import Csr
-from ...data.partition import Strips
-from ...data.shards import Shards
-from ...data.source import Share, Source
+from ...data.observations import Observations
+from ...data.partition import ModeStrips, Strips
+from ...data.source import OnDisk, Share, Source
 from ...errors import ModelError, SamplingError
 from ...models import Likelihood
 from ...system.limits import cores_of_quota
-from ..base import Engine
+from ..base import Engine, H
 from ..communicator import Communicator
 from ..core_grid import CoreGrid, columns_are_outer, core_grid, part_sizes, whole_grid
 from ..threads import check_threads
@@ -97,8 +96,7 @@ class DistributedEngine(Engine):
     def grid(
         self,
         data: Source,
-        rows: Strips,
-        cols: Strips,
+        strips: ModeStrips,
         shift: float,
         dtype: np.dtype[Any],
         hopping: bool = False,
@@ -107,7 +105,7 @@ class DistributedEngine(Engine):
 
         With `hopping`, a rank owns complete parts instead, and chains move between ranks.
         """
-        blocks, swapped, zeros = rows.number, columns_are_outer(data), data.absent == "zero"
+        blocks, swapped, zeros = strips[0].number, columns_are_outer(data), data.absent == "zero"
         if blocks < self.ranks:
             what, name = ("workers", "workers") if hopping else ("strips", "blocks")
             raise ModelError(
@@ -115,23 +113,23 @@ class DistributedEngine(Engine):
                 "or more, or start fewer ranks"
             )
         if hopping:
-            return self._one_by_one(lambda: whole_grid(data, rows, cols, shift, dtype, hopping))
+            return self._one_by_one(lambda: whole_grid(data, strips, shift, dtype, hopping))
         own = self._own(blocks, self.rank)
-        if isinstance(data, Shards):
-            data = self._own_entries(data, cols if swapped else None)
-        core = core_grid(data, rows, cols, shift, dtype, own)
+        if data.on_disk is not None:
+            data = self._own_entries(data.on_disk, strips[H] if swapped else None)
+        core = core_grid(data, strips, shift, dtype, own)
         if not zeros:
             core.set_inner_counts(ranks.total(self.communicator, core.inner_counts()))
         entries = np.zeros((blocks, blocks), np.int64)
         entries[slice(*own)] = core.entries()
         entries = ranks.total(self.communicator, entries)
-        sizes = part_sizes(entries.T if swapped else entries, rows, cols, zeros)
+        sizes = part_sizes(entries.T if swapped else entries, strips, zeros)
         return CoreGrid(core, data.shape, blocks, swapped, zeros, sizes)
 
     def factors(
         self, grid: CoreGrid, components: int, likelihood: Likelihood, floor: float
     ) -> RingFactors | HoppingFactors:
-        """Create two factors of zeros, distributed over the ranks."""
+        """Create factors of zeros, distributed over the ranks."""
         make = HoppingFactors if grid.hopping else RingFactors
         return make(grid, components, likelihood, floor, self.communicator, self.workers)
 
@@ -143,10 +141,10 @@ class DistributedEngine(Engine):
 
     def own_share(self, data: Source) -> Source:
         """Return the data; from shards, each rank reads only its own strips."""
-        if not isinstance(data, Shards):
+        if data.strips is None:
             return data
         self.check_same({"the shards": data.fingerprint()})
-        strips = [range(*self._own(data.blocks, rank)) for rank in range(self.ranks)]
+        strips = [range(*self._own(data.strips, rank)) for rank in range(self.ranks)]
         return data.shared(Share(strips, self.rank, self._total, self._exchange))
 
     def _own(self, strips: int, rank: int) -> tuple[int, int]:
@@ -159,7 +157,7 @@ class DistributedEngine(Engine):
     def _exchange(self, parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
         return ranks.exchange(self.communicator, parts)
 
-    def _own_entries(self, shards: Shards, cols: Strips | None) -> Source:
+    def _own_entries(self, shards: OnDisk, cols: Strips | None) -> Source:
         """Read the row strips of this rank; if ranks own columns, send each entry to the rank that owns its column."""
         own = range(*self._own(shards.blocks, self.rank))
         mine = shards.load(own)
@@ -182,7 +180,7 @@ class DistributedEngine(Engine):
         csr = Csr(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), found[1][order], found[2][order]
         )
-        return replace(mine, csr=csr, stored=len(order))
+        return Observations(mine.shape, None, csr, len(order), mine.absent, mine.absent_chosen, *mine.labels)
 
     def _one_by_one(self, make: Callable[[], CoreGrid]) -> CoreGrid:
         """Call `make` on one rank after another, so that only the first writes the block file; return the result."""

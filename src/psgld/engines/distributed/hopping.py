@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ...models import Likelihood
-from ..base import H, MetricName, Stretch, SumName, W
+from ..base import MetricName, Places, Stretch, SumName
 from ..communicator import Communicator, Request
 from ..core_factors import CoreFactors
 from ..core_grid import CoreGrid
@@ -86,7 +86,7 @@ class HoppingFactors(CoreFactors):
                 self._local.advance(stretch.piece(first, last))
 
     def accumulate(self, kind: SumName, part: int = -1) -> None:
-        """Add up scores or weights over a part (or over all of V) for every row of both factors.
+        """Add up scores or weights over a part (or over all of V) for every row of every factor.
 
         Each rank adds its terms, in the order of the parts; then the sums are sent to all ranks.
         """
@@ -97,7 +97,7 @@ class HoppingFactors(CoreFactors):
         holders = [self._shards.holder(p, 0) for p in parts]
         for p, before, here in zip(parts, [holders[0], *holders], holders, strict=False):
             if before != here:
-                self._comm.wait(self._send(self._both("sum"), before, here, _REST))
+                self._comm.wait(self._send(self._all("sum"), before, here, _REST))
             if here == self._rank:
                 self.core.add_sums(self._pool, kind, p, 0, self.grid.blocks)
         self._share("sum", holders[-1])
@@ -119,8 +119,8 @@ class HoppingFactors(CoreFactors):
     # -- reading -----------------------------------------------------------------------------------------
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
-        return self._from_chain(self._local.sums, (2, 3, self.components), np.float64)
+        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
+        return self._from_chain(self._local.sums, (len(self.grid.shape), 3, self.components), np.float64)
 
     def gram(self, which: int) -> NDArray[np.float64]:
         """Return Σxxᵀ over the rows of a factor, (K, K)."""
@@ -128,15 +128,15 @@ class HoppingFactors(CoreFactors):
             lambda: self._local.gram(which), (self.components, self.components), np.float64
         )
 
-    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of positions."""
-        return self._from_chain(lambda: self._local.mu(rows, cols), (len(rows),), self.dtype)
+    def mu(self, places: Places) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at the positions of entries."""
+        return self._from_chain(lambda: self._local.mu(places), places[0].shape, self.dtype)
 
-    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of positions."""
+    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
+        """Return φ Σ (log p(v | μ) - log normaliser) at the positions of entries."""
 
         def find() -> NDArray[Any]:
-            return np.array([self._local.log_kernel(rows, cols, values)])
+            return np.array([self._local.log_kernel(places, values)])
 
         return float(self._from_chain(find, (1,), np.float64)[0])
 
@@ -149,7 +149,7 @@ class HoppingFactors(CoreFactors):
         """Return Σ(v - μ)² at the current state, by a pass over the data, each shard on its rank."""
         self._share("x", self._at)
         self._at = None
-        sums = self._both("sum")
+        sums = self._all("sum")
         kept = [array.copy() for array in sums]
         for part in range(*self._shards.own(self._rank)):
             self.core.add_sums(self._pool, "score", part, 0, self.grid.blocks)
@@ -189,7 +189,7 @@ class HoppingFactors(CoreFactors):
         Only rank 0 has the values; the other ranks return uninitialised arrays of the same shapes.
         """
         self._fetch(self._travelling(), self._at)
-        self._fetch(self._both("saved"), self._saved_at)
+        self._fetch(self._all("saved"), self._saved_at)
         residuals = {"residuals": self._residuals(False), "saved_residuals": self._residuals(True)}
         return {**self._local.state(), **residuals}
 
@@ -201,9 +201,9 @@ class HoppingFactors(CoreFactors):
         """Return the standard normals of an iteration for a factor."""
         return self._local.noise(which, iteration)
 
-    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+    def order(self, index: Places) -> NDArray[np.int64]:
         """Return a permutation that sorts entries of V by their position in the outer factor."""
-        return self._local.order(rows, cols)
+        return self._local.order(index)
 
     # -- writing: the same on all ranks --------------------------------------------------------------------
 
@@ -219,11 +219,11 @@ class HoppingFactors(CoreFactors):
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    def _both(self, name: str) -> list[NDArray[Any]]:
-        return [self.core.array(which, name) for which in (W, H)]
+    def _all(self, name: str) -> list[NDArray[Any]]:
+        return [self.core.array(which, name) for which in range(len(self.grid.shape))]
 
     def _travelling(self) -> list[NDArray[Any]]:
-        return self._both("x") + (self._both("momentum") if self.second_order else [])
+        return self._all("x") + (self._all("momentum") if self.second_order else [])
 
     def _send(self, arrays: list[NDArray[Any]], start: int, end: int, counted: str) -> list[Request]:
         if self._rank == start:
@@ -237,8 +237,8 @@ class HoppingFactors(CoreFactors):
             self._comm.wait(self._send(arrays, at, 0, _REST))
 
     def _share(self, name: str, at: int | None) -> None:
-        """Send an array of both factors from rank `at` to all ranks."""
-        self._share_arrays(self._both(name), at)
+        """Send an array of all factors from rank `at` to all ranks."""
+        self._share_arrays(self._all(name), at)
 
     def _share_arrays(self, arrays: list[NDArray[Any]], at: int | None) -> None:
         if at is None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ...models import Likelihood
-from ..base import H, Stretch, SumName, W
+from ..base import WEIGHTS, Places, Stretch, SumName
 from ..communicator import Communicator, Request
 from ..core_factors import NO_DRAWS, CoreFactors, core_chain
 from ..core_grid import CoreGrid
@@ -78,7 +78,7 @@ class RingFactors(CoreFactors):
             self._part = then
 
     def accumulate(self, kind: SumName, part: int = -1) -> None:
-        """Sum scores or weights over a part (or over all of V) for every row of both factors."""
+        """Sum scores or weights over a part (or over all of V) for every row of every factor."""
         self._move_strips(0)
         self.core.clear_sums()
         self._complete.discard("sum")
@@ -108,9 +108,9 @@ class RingFactors(CoreFactors):
     # -- sums: each strip on its rank, then over strips in a fixed order (`group_sums.hpp`) ----------------------
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K), in a fixed order of the strips."""
+        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K), in a fixed order of strips."""
         held = np.array(self._ring.held(self._rank, self._part))
-        tables = np.zeros((2, self.grid.blocks, 3 * self.components))
+        tables = np.zeros((len(self.grid.shape), self.grid.blocks, 3 * self.components))
         outer = np.arange(self._last - self._first)
         tables[self.grid.outer, self._first : self._last] = self.core.strip_sums(self.grid.outer, outer)
         tables[self.grid.inner, held] = self.core.strip_sums(self.grid.inner, held)
@@ -137,7 +137,7 @@ class RingFactors(CoreFactors):
     def fresh_squared_residuals(self) -> float:
         """Return Σ(v - μ)² at the current state, by a pass over the data."""
         self._move_strips(0)
-        sums = [self.core.array(which, "sum") for which in (W, H)]
+        sums = [self.core.array(which, "sum") for which in range(len(self.grid.shape))]
         kept, complete = [array.copy() for array in sums], "sum" in self._complete
         self.accumulate("score")
         for array, old in zip(sums, kept, strict=True):
@@ -146,17 +146,17 @@ class RingFactors(CoreFactors):
             self._complete.add("sum")
         return self.squared_residuals()
 
-    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[Any]:
-        """Return Σ_k w_ik h_kj at pairs of positions, from the ranks that keep the outer rows."""
+    def mu(self, places: Places) -> NDArray[Any]:
+        """Return Σ_k w_ik h_kj at the positions of entries, from the ranks that keep the outer rows."""
         self._fetch("x", self._part)
-        mine = np.flatnonzero((rows if self.grid.outer == W else cols) >= 0)
-        mu = np.zeros(len(rows), self.dtype)
-        mu[mine] = self.core.mu(rows[mine], cols[mine])
+        mine = np.flatnonzero(places[self.grid.outer] >= 0)
+        mu = np.zeros(len(places[0]), self.dtype)
+        mu[mine] = self.core.mu(*(place[mine] for place in places))
         return self._total(mu)
 
-    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of positions."""
-        return self.core.log_kernel(values, self.mu(rows, cols))
+    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
+        """Return φ Σ (log p(v | μ) - log normaliser) at the positions of entries."""
+        return self.core.log_kernel(values, self.mu(places))
 
     # -- reading and writing -----------------------------------------------------------------------------
 
@@ -215,17 +215,17 @@ class RingFactors(CoreFactors):
 
     def weights(self) -> dict[str, NDArray[Any]]:
         """Return the sums of the last `accumulate`, for `set_weights`. Only rank 0 has their values."""
-        return {"weights_W": self._read(W, "sum"), "weights_H": self._read(H, "sum")}
+        return {name: self._read(which, "sum") for which, name in enumerate(WEIGHTS)}
 
     def noise(self, which: int, iteration: int) -> NDArray[np.float32]:
         """Return the standard normals that iteration uses for the rows of a factor that are here."""
         rows = self._rows if which == self.grid.outer else np.arange(self.grid.shape[which])
         return self.core.noise(which, iteration, rows)
 
-    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+    def order(self, index: Places) -> NDArray[np.int64]:
         """Return a permutation that sorts entries of V by their position in the outer factor, over all ranks."""
         outer = self.grid.outer
-        places = self.positions(outer, cols if outer == H else rows)
+        places = self.positions(outer, index[outer])
         before = sum(ranks.everyones_number(self._comm, len(self.core.array(outer, "x")))[: self._rank])
         return np.argsort(self._total(np.where(places < 0, 0, before + places)), kind="stable")
 

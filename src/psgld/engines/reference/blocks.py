@@ -7,7 +7,7 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...data.partition import IntArray, Strips
+from ...data.partition import IntArray, ModeStrips
 from ...data.source import Source
 from .philox import uniform_words
 
@@ -29,9 +29,9 @@ class ReferenceGrid:
 
     hopping = False
 
-    def __init__(self, data: Source, rows: Strips, cols: Strips, shift: float) -> None:
-        self.shape, self.zeros, self.sides = data.shape, data.absent == "zero", (rows, cols)
-        self.blocks = rows.number
+    def __init__(self, data: Source, strips: ModeStrips, shift: float) -> None:
+        self.shape, self.zeros, self.sides = data.shape, data.absent == "zero", strips
+        self.blocks = strips[0].number
         self.swapped = data.shape[1] > data.shape[0]
         self._dense = data.csr is None
         if data.dense is not None:
@@ -47,13 +47,10 @@ class ReferenceGrid:
         self.part_sizes = np.array([self._part_size(p) for p in range(self.blocks)], np.int64)
         self._cut(0.0)
 
-    def block(self, row_strip: int, part: int) -> tuple[IntArray, IntArray]:
-        """Return the rows and columns of the block of a part that lies in a row strip."""
-        numbers = row_strip, (row_strip + part) % self.blocks
-        rows, cols = (
-            s.order[s.bounds[n] : s.bounds[n + 1]] for s, n in zip(self.sides, numbers, strict=True)
-        )
-        return rows, cols
+    def block(self, b: int, part: int) -> tuple[IntArray, ...]:
+        """Return the indices, by mode, of the block of a part that lies in row strip b."""
+        numbers = b, (b + part) % self.blocks
+        return tuple(s.strip(n) for s, n in zip(self.sides, numbers, strict=True))
 
     def cells(self, part: int) -> NDArray[np.bool_]:
         """Return which cells of V are in a part."""
@@ -81,7 +78,7 @@ class ReferenceGrid:
         runs: dict[tuple[int, int], list[slice]] = {}
         for b in range(self.blocks):
             for c in range(self.blocks):
-                o, n = (s.order[s.bounds[k] : s.bounds[k + 1]] for s, k in ((outer, b), (inner, c)))
+                o, n = outer.strip(b), inner.strip(c)
                 runs[b, c] = _runs(self._entries_before(o, n, drawn), len(o), len(n))
         starts = dict(zip(runs, np.cumsum([0, *map(len, runs.values())]).tolist(), strict=False))
         self.places = sum(map(len, runs.values()))
@@ -91,7 +88,7 @@ class ReferenceGrid:
             chunks = []
             for b in range(self.blocks):
                 c = (b + turn) % self.blocks
-                o, n = (s.order[s.bounds[k] : s.bounds[k + 1]] for s, k in ((outer, b), (inner, c)))
+                o, n = outer.strip(b), inner.strip(c)
                 chunks += [Chunk(o[run], n, starts[b, c] + q) for q, run in enumerate(runs[b, c])]
             self.chunks.append(chunks)
 

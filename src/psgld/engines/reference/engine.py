@@ -7,8 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ...data.partition import Strips
-from ...data.shards import Shards
+from ...data.partition import ModeStrips
 from ...data.source import Source
 from ...errors import ModelError
 from ...models import Likelihood
@@ -49,8 +48,7 @@ class Reference(Engine):
     def grid(
         self,
         data: Source,
-        rows: Strips,
-        cols: Strips,
+        strips: ModeStrips,
         shift: float,
         dtype: np.dtype[Any],
         hopping: bool = False,
@@ -62,11 +60,10 @@ class Reference(Engine):
                 f"Reference() is for small data: V has {cells:,} cells, at most {_MOST_CELLS:,} are allowed; "
                 "use Threads()"
             )
-        whole = data.load() if isinstance(data, Shards) else data
-        return ReferenceGrid(whole, rows, cols, shift)
+        return ReferenceGrid(data.load(), strips, shift)
 
     def factors(
         self, grid: ReferenceGrid, components: int, likelihood: Likelihood, floor: float
     ) -> ReferenceFactors:
-        """Create two factors of zeros."""
+        """Create factors of zeros."""
         return ReferenceFactors(grid, components, likelihood, floor)

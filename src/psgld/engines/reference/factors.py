@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models import Likelihood
-from ..base import Factors, H, MetricName, Stretch, SumName, W
+from ...models.modes import NAMES
+from ..base import WEIGHTS, Factors, H, MetricName, Places, Stretch, SumName, W
 from . import update
 from .blocks import ReferenceGrid
 from .update import Array, Rule
@@ -25,16 +26,18 @@ class ReferenceFactors(Factors):
         self._model = update.Model(likelihood, floor)
         self._x, self._saved, self._sum, self._momenta = (self._zeros() for _ in range(4))
         self._bound = [np.ones_like(x) for x in self._x]
-        self._squares, self._saved_squares = np.zeros((2, grid.places))
+        self._squares, self._saved_squares = np.zeros(grid.places), np.zeros(grid.places)
         none, all_move = np.zeros(components), np.ones(components)
-        self._prior: list[tuple[float, Array, Array]] = [(0.0, none, none)] * 2
-        self._coupling: list[Array | None] = [None, None]
-        self._curvature = [np.stack([none, all_move])] * 2
-        self._move = [all_move, all_move]
+        self._prior: list[tuple[float, Array, Array]] = [(0.0, none, none) for _ in grid.shape]
+        self._coupling: list[Array | None] = [None for _ in grid.shape]
+        self._curvature = [np.stack([none, all_move]) for _ in grid.shape]
+        self._move = [all_move for _ in grid.shape]
         self._key, self._rho, self._phi = 0, 0.0, 1.0
         self._metric: MetricName = "identity"
         self._mirror, self._temperature, self._second_order = False, 1.0, False
-        self._counts = [grid.observed.sum(axis=1 - which).astype(np.float64) for which in (W, H)]
+        self._counts = [
+            grid.observed.sum(axis=1 - which).astype(np.float64) for which in range(len(grid.shape))
+        ]
 
     def _zeros(self) -> list[Array]:
         return [np.zeros((n, self.components)) for n in self.grid.shape]
@@ -95,7 +98,8 @@ class ReferenceFactors(Factors):
 
     def advance(self, stretch: Stretch) -> None:
         """Run iterations."""
-        rules = [self._rule(which) for which in (W, H)]
+        rows, cols = self.grid.sides
+        rules = [self._rule(which) for which in range(len(self._x))]
         for q, part in enumerate(stretch.parts.tolist()):
             t, times = stretch.t + q, None
             if stretch.draws is not None:
@@ -104,13 +108,13 @@ class ReferenceFactors(Factors):
             scale = float(stretch.scales[q]) / self._phi
             self._x = list(
                 update.iterate(
-                    self.grid.V, self._x[W], self._x[H], *self.grid.sides, part, t, float(stretch.steps[q]), scale,
+                    self.grid.V, self._x[W], self._x[H], rows, cols, part, t, float(stretch.steps[q]), scale,
                     self._model, rules, times,
                 )
             )  # fmt: skip
 
     def accumulate(self, kind: SumName, part: int = -1) -> None:
-        """Sum scores or weights over a part (or over all of V) for every row of both factors."""
+        """Sum scores or weights over a part (or over all of V) for every row of every factor."""
         V = self.grid.V if part < 0 else np.where(self.grid.cells(part), self.grid.V, np.nan)
         self._sum = list(update.gradients(V, self._x[W], self._x[H], self._model, weights=kind == "weight"))
         if kind == "score":
@@ -122,7 +126,7 @@ class ReferenceFactors(Factors):
         return self._sum[which].copy()
 
     def sums(self) -> Array:
-        """Return Σx, Σx² and Σ count x² of each component of W and H, (2, 3, K)."""
+        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
         return np.array(
             [[x.sum(0), (x**2).sum(0), n @ x**2] for x, n in zip(self._x, self._counts, strict=True)]
         )
@@ -174,20 +178,20 @@ class ReferenceFactors(Factors):
         """Return the positions of rows of a factor: the rows themselves."""
         return rows
 
-    def order(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+    def order(self, index: Places) -> NDArray[np.int64]:
         """Return a permutation that sorts entries of V by row."""
-        return np.argsort(rows, kind="stable")
+        return np.argsort(index[W], kind="stable")
 
-    def mu(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> Array:
-        """Return Σ_k w_ik h_kj at pairs of rows and columns."""
-        return np.asarray(np.einsum("nk,nk->n", self._x[W][rows], self._x[H][cols]))
-
-    def log_kernel(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at pairs of rows and columns."""
-        model = self._model
-        return float(
-            np.sum(model.likelihood.kernel(values, model.guarded(self.mu(rows, cols)), *model.theta))
+    def mu(self, places: Places) -> Array:
+        """Return Σ_k w_ik h_kj at entries of V."""
+        return np.asarray(
+            np.einsum("nk,nk->n", *(x[place] for x, place in zip(self._x, places, strict=True)))
         )
+
+    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
+        """Return φ Σ (log p(v | μ) - log normaliser) at entries of V."""
+        model = self._model
+        return float(np.sum(model.likelihood.kernel(values, model.guarded(self.mu(places)), *model.theta)))
 
     # -- state -------------------------------------------------------------------------------------------
 
@@ -201,27 +205,30 @@ class ReferenceFactors(Factors):
         self._momenta = self._zeros()
 
     def _kept(self) -> dict[str, list[Array]]:
-        momenta = {"momentum_{}": self._momenta} if self._second_order else {}
-        return {"{}": self._x, "saved_{}": self._saved, **momenta}
+        momenta = {"momentum_": self._momenta} if self._second_order else {}
+        return {"": self._x, "saved_": self._saved, **momenta}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the factors and squared residuals, and those of the last `save`."""
-        kept = {name.format("WH"[w]): a[w].copy() for name, a in self._kept().items() for w in (W, H)}
+        kept = {
+            prefix + names.factor: x.copy()
+            for prefix, arrays in self._kept().items()
+            for names, x in zip(NAMES, arrays, strict=True)
+        }
         return kept | {"residuals": self._squares.copy(), "saved_residuals": self._saved_squares.copy()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Set the state to what `state` returned, on this engine or on `Threads`."""
-        for name, arrays in self._kept().items():
-            for which in (W, H):
-                arrays[which] = np.array(state[name.format("WH"[which])], np.float64)
+        for prefix, arrays in self._kept().items():
+            arrays[:] = [np.array(state[prefix + names.factor], np.float64) for names in NAMES]
         self._squares, self._saved_squares = (
             np.array(state[name], np.float64) for name in ("residuals", "saved_residuals")
         )
 
     def weights(self) -> dict[str, NDArray[Any]]:
         """Return the sums of the last `accumulate`, for `set_weights`."""
-        return {"weights_W": self.accumulated(W), "weights_H": self.accumulated(H)}
+        return {name: self.accumulated(which) for which, name in enumerate(WEIGHTS)}
 
     def set_weights(self, state: Mapping[str, Any]) -> None:
         """Set the sums to what `weights` returned."""
-        self._sum = [np.array(state[name], np.float64) for name in ("weights_W", "weights_H")]
+        self._sum = [np.array(state[name], np.float64) for name in WEIGHTS]

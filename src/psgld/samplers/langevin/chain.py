@@ -7,7 +7,7 @@ the upkeep at the end of cycles (hyperparameters, metric, check for divergence),
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, final
@@ -51,7 +51,7 @@ class LangevinSetup(Shared):
 
 def _remaining(marks: range, buffers: DrawBuffers, n: int) -> tuple[range, DrawBuffers]:
     """Return the marks after the first n, and the buffers for their draws."""
-    return marks[n:], (buffers[0][n:], buffers[1][n:])
+    return marks[n:], tuple(x[n:] for x in buffers)
 
 
 @final
@@ -125,8 +125,8 @@ class LangevinChain(Chain):
         """Run to `end` through the marks, or to the first mark where the chain has diverged; return those before it."""
         start, stretch = self.iteration, self._stretch(end)
         after = np.arange(marks.start - start, marks.stop - start, marks.step)
-        W, H = (x[: len(marks)] for x in buffers)
-        sums, kernels = self.factors.advance_marking(stretch, after, self.probes.entries, (W, H))
+        room = tuple(x[: len(marks)] for x in buffers)
+        sums, kernels = self.factors.advance_marking(stretch, after, self.probes.entries, room)
         steps: list[float] = stretch.steps[after - 1].tolist()
         sound = self._guard.is_sound(sums)
         n = len(marks) if sound.all() else int(sound.argmin())
@@ -157,9 +157,9 @@ class LangevinChain(Chain):
         """Return the part that the next iteration reads."""
         return self._stretches.part(self.iteration + 1)
 
-    def begin(self, W: NDArray[Any], H: NDArray[Any], hyper: Hyper) -> None:
+    def begin(self, factors: Sequence[NDArray[Any]], hyper: Hyper) -> None:
         """Start at these factors and hyperparameters."""
-        super().begin(W, H, hyper)
+        super().begin(factors, hyper)
         self._refresh_metric()
         self._take_residuals()
         self._guard.begin(self.sums())
@@ -272,7 +272,7 @@ class LangevinChain(Chain):
     def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
         if self.setup.flat:
             none = np.zeros(self.setup.model.components)
-            return [(0.0, none, none), (0.0, none, none)]
+            return [(0.0, none, none) for _ in self.setup.model.modes]
         return super()._prior_coefficients()
 
     def _apply_hyper(self) -> None:
