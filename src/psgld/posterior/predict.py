@@ -181,11 +181,7 @@ class Prediction:
 
     def log_density(self, values: ArrayLike) -> Floats:
         """Return log E[p(v | η, θ)], the log predictive density of a value at each pair."""
-        values = as_numbers(values, "values")
-        if values.shape != self.rows.shape:
-            raise DataError(
-                f"one value per pair is needed: {len(self)} pairs, got values of shape {values.shape}"
-            )
+        values = self._values_of_pairs(values)
         out = np.empty(len(self))
         for at, eta, theta in self._chunks():
             logs = self._likelihood.logpdf(values[at], eta, *theta)
@@ -194,6 +190,12 @@ class Prediction:
             with np.errstate(divide="ignore"):
                 out[at] = top + np.log(np.exp(logs - top).mean(axis=0))
         return out
+
+    def log_densities(self, values: ArrayLike) -> Floats:
+        """Return log p(v | η, θ) of a value at each pair in each draw, shape (S, n)."""
+        values = self._values_of_pairs(values)
+        logs = [self._likelihood.logpdf(values[at], eta, *theta) for at, eta, theta in self._chunks()]
+        return np.concatenate([np.empty((self._size, 0)), *logs], axis=1)
 
     # -- pieces ------------------------------------------------------------------------------------------
 
@@ -252,6 +254,14 @@ class Prediction:
     def _allowed(self, eta: Floats) -> Floats:
         """Keep an η that must be positive away from an exact zero."""
         return np.maximum(eta, self._floor) if self._likelihood.nonnegative_mean else eta
+
+    def _values_of_pairs(self, values: ArrayLike) -> Floats:
+        array = as_numbers(values, "values")
+        if array.shape != self.rows.shape:
+            raise DataError(
+                f"one value per pair is needed: {len(self)} pairs, got values of shape {array.shape}"
+            )
+        return array
 
     def _one_a_pair(self, value: ArrayLike) -> Floats:
         array = as_numbers(value, "value")

@@ -33,6 +33,11 @@ def summary(posterior: Any) -> str:
             f"  starts         all chains began at the best of {found['number']} short chains: the posterior around "
             "the best mode found; other modes, and their weight, are not known"
         )
+    if found := s.get("stacking"):
+        shares = ", ".join(f"{w:.2f}" for w in found["weights"])
+        lines.append(
+            f"  stacked        chains weighed {shares} by the density of {found['entries']:,} entries"
+        )
     if p.model.bias:
         lines.append(f"  offset         {_interval(p.draws.offset)}")
     if "folded_in" in s:
