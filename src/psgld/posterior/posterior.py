@@ -155,9 +155,11 @@ class Posterior(Result):
         Examples
         --------
         >>> import numpy as np, psgld
-        >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+        >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20)).astype(float)
+        >>> held_out = [0, 1, 2], [5, 6, 7], V[[0, 1, 2], [5, 6, 7]]
+        >>> V[held_out[:2]] = np.nan
         >>> post = psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=50, chains=2)
-        >>> stacked = post.stack(V)
+        >>> stacked = post.stack(held_out)
         >>> round(sum(stacked.settings["stacking"]["weights"]), 6)
         1.0
         """
