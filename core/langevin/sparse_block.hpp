@@ -161,11 +161,7 @@ inline double sparse_batch(const SparsePanel<T>& panel, int number, uint32_t beg
 // Rows of floats of common ranks have kernels of their own; the others share one, so that there is less to
 // compile: doubles, and processors from before 2013.
 template <class T>
-constexpr bool kKernelPerRank = sizeof(T) == sizeof(float);
-#if defined(__SSE2__) && !defined(__AVX2__)
-template <>
-constexpr bool kKernelPerRank<float> = false;
-#endif
+constexpr bool kKernelPerRank = sizeof(T) == sizeof(float) && !kOldProcessor;
 
 // The rows [first, last) of the panel; their gradients are zeroed by the caller.
 template <class T>

@@ -16,11 +16,7 @@
 namespace psgld::PSGLD_ISA {
 
 // Cells of mu in registers: rows x vectors of columns. (Wide, for W comes from the second-level cache.)
-#if defined(__AVX512F__)
-constexpr int kScoreTile = 6, kStripVectors = 4;
-#else
-constexpr int kScoreTile = kTileRows, kStripVectors = 2;
-#endif
+constexpr int kScoreTile = kVectorBytes == 64 ? 6 : kTileRows, kStripVectors = kVectorBytes == 64 ? 4 : 2;
 template <class T>
 constexpr int kStrip = kStripVectors * kLanes<T>;
 template <class T>

@@ -21,6 +21,12 @@ constexpr int kVectorBytes = 32;
 #else
 constexpr int kVectorBytes = 16;
 #endif
+// x86 from before 2013: kernels are compiled for it, but few.
+#if defined(__SSE2__) && !defined(__AVX2__)
+constexpr bool kOldProcessor = true;
+#else
+constexpr bool kOldProcessor = false;
+#endif
 
 // may_alias: rows of plain arrays are read as vectors.
 template <class T>

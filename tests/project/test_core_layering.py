@@ -15,7 +15,7 @@ ROOMS = ("simd", "common", "random", "likelihood", "data", "langevin", "gibbs", 
 
 FILE_LINES = 400
 INSTRUCTIONS = re.compile(
-    r"\b_mm\d*_\w+|\b__m(?:128|256|512|mask\d+)|\b__builtin_ia32_|\bv(?:aes|eor|dup|ld)\w*q_u?\d"
+    r"\b__(?:AVX|SSE|ARM_|AES)\w*|\b_mm\d*_\w+|\b__m(?:128|256|512|mask\d+)|\b__builtin_ia32_|\bv(?:aes|eor|dup|ld)\w*q_u?\d"
 )
 
 
