@@ -11,7 +11,7 @@ WORKERS ?= 2
 # Bytecode is compiled when it is imported: of what the tests need that is a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint format stubs bench bench-data bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
+.PHONY: demo test lint format stubs bench bench-data bench-verdict bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -44,6 +44,12 @@ bench: .stamp-test .stamp-openmpi
 bench-data: .stamp-test
 	$(BIN)/python -m benchmarks.real_data $(DATA)
 	$(BIN)/python -m benchmarks.coverage $(DATA)
+	$(BIN)/python -m benchmarks.modes $(DATA)
+	$(BIN)/python -m benchmarks.ordinal $(DATA)
+
+# The verdict against the truth: 312 runs with step sizes from 1/30 to 100 times the default.
+bench-verdict: .stamp-test
+	$(BIN)/python -m benchmarks.verdict
 
 # kill -9 at 50 random moments of runs with a store, resume, compare bit for bit; then 20 random ranks of MPI jobs,
 # resumed with another number of ranks; then 50 rounds of several processes on the same files at once.

@@ -77,7 +77,7 @@ def _recommending(settings: Settings, draws: Draws, size: int, rounds: int) -> I
             "numpy ucb": timed(lambda: _ucb(draws, users)),
             "mean": timed(lambda: posterior.recommend(users, 10, "mean", exclude_seen=False)),
             "numpy mean": timed(lambda: _mean(draws, H, users)),
-            "scores": timed(lambda: context.scores(users, 1)),
+            "scores": timed(lambda: context.scores(users, "sd")),
         },
         rounds,
     )

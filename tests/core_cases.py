@@ -108,20 +108,21 @@ def sparse_grid(name: str, swapped: bool, dtype: Any = np.float64) -> Case:
     what["indices"] |= {"index": J, "first_strip": 1}
     what["bounds"] += ("start",)
     given = {
-        "start": START, "index": INDEX, "value": VALUE.astype(dtype), "swapped": swapped, "zeros": False, "shift": 0.0,
-        "first_strip": 0, "outer_size": J if swapped else I, **(TURNED if swapped else SIDES),
+        "start": START, "index": INDEX, "value": VALUE.astype(dtype), "weight": np.ones(len(VALUE), dtype),
+        "swapped": swapped, "zeros": False, "shift": 0.0, "first_strip": 0,
+        "outer_size": J if swapped else I, **(TURNED if swapped else SIDES),
     }  # fmt: skip
-    return Case(lambda **a: getattr(_core, name)(*a.values()), given, **what, sized=("value",))
+    return Case(lambda **a: getattr(_core, name)(*a.values()), given, **what, sized=("value", "weight"))
 
 
 def dense_grid(name: str, swapped: bool) -> Case:
     what = sides(swapped)
     what["indices"] |= {"first_strip": 1}
     given = {
-        "v": RNG.random((I, J)), "swapped": swapped, "shift": 0.0, "first_strip": 0,
+        "v": RNG.random((I, J)), "weight": np.ones((I, J)), "swapped": swapped, "shift": 0.0, "first_strip": 0,
         "outer_size": J if swapped else I, **(TURNED if swapped else SIDES),
     }  # fmt: skip
-    return Case(lambda **a: getattr(_core, name)(*a.values()), given, **what, sized=("v",))
+    return Case(lambda **a: getattr(_core, name)(*a.values()), given, **what, sized=("v", "weight"))
 
 
 def block_entries() -> np.ndarray:
@@ -180,7 +181,7 @@ def fill(path: Path) -> Case:
 
 def chain(name: str = "Chain32", zeros: bool = False) -> Any:
     grid = sparse_grid(name.replace("Chain", "Grid"), False)
-    made = getattr(_core, name)(grid.call(**grid.given), K, False, "poisson", 1e-30, zeros, False)
+    made = getattr(_core, name)(grid.call(**grid.given), K, False, "poisson", 1e-30, zeros, 1.0, False)
     for which, size in ((0, I), (1, J)):
         made.scatter(which, "x", np.ones((size, K), made.array(which, "x").dtype))
     return made
@@ -243,9 +244,10 @@ def counts(which: str) -> Case:
     given = {
         "outer": I, "inner": J, "start": start, "index": index, "count": np.ones(len(index), np.int32),
         "outer_start": start, "outer_index": index, "inner_start": turned[0], "inner_index": turned[1],
+        "outer_weight": np.ones(len(index)), "inner_weight": np.ones(len(index)), "everywhere": 0.0,
     }  # fmt: skip
     indices = {f"{which}index": I if which == "inner_" else J}
-    sized = ("count",) if not which else ()
+    sized = ("count", "outer_weight", "inner_weight") if not which else ()
     return Case(lambda **a: _core.Counts(*a.values()), given, indices, (f"{which}start",), sized=sized)
 
 
@@ -253,10 +255,11 @@ def fold_in(dtype: Any) -> Case:
     given = {
         "h": np.ones((S, J, K), dtype), "phi": np.ones(S), "linear": -np.ones((S, K)), "quadratic": np.zeros((S, K)),
         "coupling": np.zeros((S, K, K)), "inverse": 0.0, "real": False, "offset": np.zeros((S, J)), "family": "poisson",
-        "parameters": np.ones((S, 1)), "floor": 1e-30, "start": START, "index": INDEX, "value": VALUE, "zeros": False,
-        "sweeps": 1, "seed": 1, "out": np.zeros((S, I, K), dtype),
+        "parameters": np.ones((S, 1)), "floor": 1e-30, "start": START, "index": INDEX, "value": VALUE,
+        "weight": np.ones(len(VALUE)), "zeros": False, "zero_weight": 1.0, "sweeps": 1, "seed": 1,
+        "out": np.zeros((S, I, K), dtype),
     }  # fmt: skip
-    sized = ("phi", "linear", "quadratic", "coupling", "offset", "parameters", "value", "out")
+    sized = ("phi", "linear", "quadratic", "coupling", "offset", "parameters", "value", "weight", "out")
     return Case(lambda **a: _core.fold_in(POOL, *a.values()), given, {"index": J}, ("start",), sized=sized)
 
 
@@ -320,17 +323,18 @@ def dots() -> Case:
 
 
 def rows_held() -> Case:
-    given = {"start": START, "index": INDEX, "value": VALUE}
+    given = {"start": START, "index": INDEX, "value": VALUE, "weight": np.ones(len(VALUE))}
 
     def call(**a: Any) -> object:
-        held = _core.Rows64(*a.values(), J)
+        *rows, weight = a.values()
+        held = _core.Rows64(*rows, J, weight, 0.0)
         return _core.sum_residuals(POOL, held, np.ones((J, K)), np.ones((I, K)), False)
 
-    return Case(call, given, {"index": J}, ("start",), sized=("value",))
+    return Case(call, given, {"index": J}, ("start",), sized=("value", "weight"))
 
 
 def normal_rows() -> Case:
-    held = _core.Rows32(START, INDEX, VALUE.astype(np.float32), J)
+    held = _core.Rows32(START, INDEX, VALUE.astype(np.float32), J, np.empty(0, np.float32), 0.0)
     given = {
         "other": np.ones((J, K), np.float32), "x": np.zeros((I, K), np.float32), "precision": np.eye(K),
         "linear": np.zeros(K), "move": np.ones(K),
@@ -348,6 +352,7 @@ def cases(folder: Path) -> dict[str, Case]:
         "rows": int64(0, 1, PLACES - 1),
         "columns": int64(2, 0, PLACES - 1),
         "v": np.ones(3, np.float32),
+        "weights": np.ones(3, np.float32),
     }
     places = {"rows": PLACES, "columns": PLACES}
     three = int64(0, 4, I - 1)
@@ -366,7 +371,7 @@ def cases(folder: Path) -> dict[str, Case]:
             {**stretch(), "marks": int64(1, 3), **watched, "W": np.zeros((2, I, K), np.float32),
              "H": np.zeros((2, J, K), np.float32)},
             {"parts": 2, "marks": 4, **places},
-            sized=("steps", "scales", "draws", "rows", "columns", "v", "W", "H"),
+            sized=("steps", "scales", "draws", "rows", "columns", "v", "weights", "W", "H"),
         ),
         "Chain32.accumulate": of_chain("accumulate", {"pool": POOL, "kind": "score", "part": -1}, {}),
         "Chain32.add_sums": add_sums(),
@@ -407,9 +412,9 @@ def cases(folder: Path) -> dict[str, Case]:
         ),
         "Draws32.scores": draws(
             "scores",
-            {"rows": three, "kind": 1, "threshold": 0.0, "mean": np.zeros((3, J), np.float32),
+            {"rows": three, "kind": "sd", "threshold": 0.0, "mean": np.zeros((3, J), np.float32),
              "second": np.zeros((3, J), np.float32)},
-            {"rows": I, "kind": 4}, sized=("rows", "mean", "second"),
+            {"rows": I}, sized=("rows", "mean", "second"),
         ),
         "Draws32.best_by_bound": draws(
             "best_by_bound",

@@ -35,6 +35,11 @@ def coo(V, absent="unobserved"):
     return Observations.from_coo(i, j, V[i, j], V.shape, absent=absent)
 
 
+def weighted(data, zero_weight=1.0):
+    w = np.random.default_rng(5).integers(1, 6, data.stored) * 0.7
+    return psgld.observations(data, weights=w, zero_weight=zero_weight)
+
+
 def ratings(rows, cols):
     rng = np.random.default_rng(1)
     i, j = np.nonzero(rng.random((rows, cols)) < 0.3)
@@ -55,8 +60,11 @@ CASES = {  # data, model, settings of the sampler
     "ratings": lambda: (ratings(150, 100), FactorModel(4, "gaussian", bias=True), {}),
     "wide": lambda: (ratings(100, 170), FactorModel(4, "gaussian"), {"momentum": 0.0, "dtype": "float64"}),
     "zeros": lambda: (coo(counts(70, 120, 0.2), "zero"), FactorModel(3, "poisson"), {}),
+    "weights": lambda: (weighted(coo(counts(70, 120, 0.2), "zero"), 0.5), FactorModel(3, "poisson"), {}),
+    "weighted-ratings": lambda: (weighted(ratings(150, 100)), FactorModel(4, "gaussian", bias=True), {}),
     "negative-binomial": lambda: (counts(90, 60), FactorModel(3, "negative-binomial"), {}),
     "bernoulli": lambda: (np.minimum(counts(80, 70), 1.0), FactorModel(3, "bernoulli", bias=True), {}),
+    "ordinal": lambda: (np.minimum(counts(80, 70), 4.0), FactorModel(3, "ordinal", bias=True), {}),
     "zero-gaussian": lambda: (coo(counts(120, 70, 0.2), "zero"), FactorModel(3, psgld.Gaussian()), {}),
     "identity": lambda: (
         counts(60, 50),

@@ -10,8 +10,20 @@ from scipy import optimize, stats
 import psgld
 
 
+def theta(post: Any) -> tuple[Any, ...]:
+    """Draws of the parameters of the likelihood, (S, 1) each."""
+    d, others = post.draws, post.model.likelihood.other_parameters
+    found = [] if d.theta is None else [d.theta[..., n].reshape(-1, 1) for n in range(len(others))]
+    return tuple(post.model.likelihood.joined(d.phi.reshape(-1, 1), found))
+
+
 def mu(post: Any) -> np.ndarray:
-    """Draws of μ = W H + offset + biases, (S, I, J)."""
+    """Draws of the mean of an observation, (S, I, J)."""
+    return np.asarray(post.model.likelihood.response(eta(post), *(t[..., None] for t in theta(post))))
+
+
+def eta(post: Any) -> np.ndarray:
+    """Draws of η = W H + offset + biases, (S, I, J)."""
     d = post.draws
     found = post.W.astype(float) @ post.H.astype(float) + d.offset[..., None, None]
     if d.row_bias is not None:
@@ -19,19 +31,35 @@ def mu(post: Any) -> np.ndarray:
     return found.reshape(-1, *post.shape)
 
 
+def interval(post: Any, new: np.ndarray, p: Any, level: float) -> np.ndarray:
+    """The ends of the interval of new observations: quantiles of draws, or the shortest run of the levels."""
+    likelihood = post.model.likelihood
+    shares = [(1 - level) / 2, (1 + level) / 2]
+    if likelihood.levels is None:
+        return np.quantile(new, shares, axis=0, method="inverted_cdf" if likelihood.lattice else "linear")
+    levels, ends = np.array(likelihood.levels), []
+    runs = [(a, b) for width in range(len(levels)) for a, b in enumerate(range(width, len(levels)))]
+    for mass in p.probabilities:
+        enough = [
+            (b - a, -mass[a : b + 1].sum(), a, b) for a, b in runs if mass[a : b + 1].sum() >= level - 1e-12
+        ]
+        ends.append(levels[list(min(enough)[2:])])
+    return np.array(ends).T
+
+
 def floor(post: Any, m: np.ndarray) -> np.ndarray:
-    """Keep means of non-negative likelihoods off an exact zero, as the densities need it."""
-    return m if post.model.likelihood.name == "gaussian" else np.maximum(m, np.finfo(np.float32).tiny)
+    """Keep means that must be positive off an exact zero, as the densities need it."""
+    return m if not post.model.likelihood.nonnegative_mean else np.maximum(m, np.finfo(np.float32).tiny)
 
 
 def log_density(post: Any, i: Any, j: Any, v: Any) -> np.ndarray:
-    """log E[p(v | μ, φ)] at pairs."""
-    m, phi = floor(post, mu(post)[:, i, j]), post.draws.phi.reshape(-1, 1)
-    logs = _logpdf(post, np.asarray(v, float), m, phi)
+    """log E[p(v | η, θ)] at pairs."""
+    logs = _logpdf(post, np.asarray(v, float), floor(post, eta(post)[:, i, j]))
     return np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
 
 
-def _logpdf(post: Any, v: np.ndarray, m: np.ndarray, phi: np.ndarray) -> np.ndarray:
+def _logpdf(post: Any, v: np.ndarray, m: np.ndarray) -> np.ndarray:
+    phi = post.draws.phi.reshape(-1, 1)
     match post.model.likelihood.name:
         case "gaussian":
             return stats.norm.logpdf(v, m, np.sqrt(phi))
@@ -41,20 +69,23 @@ def _logpdf(post: Any, v: np.ndarray, m: np.ndarray, phi: np.ndarray) -> np.ndar
             return stats.gamma.logpdf(v, 1 / phi, scale=m * phi)
         case "inverse-gaussian":
             return stats.invgauss.logpdf(v, m * phi, scale=1 / phi)
-    return post.model.likelihood.logpdf(v, m, phi)  # a series, which tests of its own hold against quadrature
+    return post.model.likelihood.logpdf(v, m, *theta(post))  # tests of its own hold it against quadrature
 
 
 def exceeds(post: Any, i: Any, j: Any, value: float) -> np.ndarray | None:
     """P(v > value) of a new observation at pairs; None where only the draws can tell."""
-    m, phi = floor(post, mu(post)[:, i, j]), post.draws.phi.reshape(-1, 1)
+    m, phi = floor(post, eta(post)[:, i, j]), post.draws.phi.reshape(-1, 1)
     tails = {
         "gaussian": lambda: stats.norm.sf(value, m, np.sqrt(phi)),
         "poisson": lambda: stats.poisson.sf(value, m),
         "gamma": lambda: stats.gamma.sf(value, 1 / phi, scale=m * phi),
         "inverse-gaussian": lambda: stats.invgauss.sf(value, m * phi, scale=1 / phi),
     }
-    tail = tails.get(post.model.likelihood.name)
-    return None if tail is None else tail().mean(axis=0)
+    likelihood = post.model.likelihood
+    if likelihood.name in tails:
+        return np.asarray(tails[likelihood.name]()).mean(axis=0)
+    share = likelihood.survival(value, m, *theta(post))  # tests of its own hold it against draws
+    return None if share is None else np.asarray(share).mean(axis=0)
 
 
 def scores(post: Any, policy: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,18 +140,20 @@ def reference_draw(post: Any) -> int:
 
 
 def shortfall(post: Any, side: str, w: np.ndarray, at: Any, v: Any) -> float:
-    """By how much a non-negative w misses the mode of p(w | v) in log density; `at` has all columns if absent is 0."""
+    """By how much w misses the mode of p(w | v) in log density; `at` has all columns if absent is 0."""
     d, model = post.draws, post.model
     c, s = divmod(reference_draw(post), d.phi.shape[1])
     X = (d.H if side == "rows" else d.W)[c, s][at].astype(float)
     rate = (d.row_rate if side == "rows" else d.col_rate)[c, s]
     prior = model.row_prior if side == "rows" else model.col_prior
     power = max(getattr(prior, "shape", 1.0), 1.0) - 1.0
+    likelihood, low = model.likelihood, 1e-9 if model.nonnegative else None
+    phi, others = likelihood.split(tuple(float(t.ravel()[reference_draw(post)]) for t in theta(post)))
 
     def cost(x: np.ndarray) -> float:
-        x = np.maximum(x, 1e-12)
-        fit = model.likelihood.kernel(np.asarray(v, float), np.maximum(X @ x, 1e-12)).sum() / d.phi[c, s]
-        return float(-fit + rate @ x - power * np.log(x).sum())
+        x = np.maximum(x, 1e-12) if model.nonnegative else x
+        fit = likelihood.kernel(np.asarray(v, float), floor(post, X @ x), *others).sum() / phi
+        return float(-fit + (rate @ x - power * np.log(x).sum() if model.nonnegative else rate @ x**2 / 2))
 
-    best = optimize.minimize(cost, np.maximum(w, 1e-9), method="L-BFGS-B", bounds=[(1e-9, None)] * len(w))
+    best = optimize.minimize(cost, w if low is None else np.maximum(w, low), bounds=[(low, None)] * len(w))
     return cost(w) - float(best.fun)

@@ -38,7 +38,8 @@ class Originals:
             rng.negative_binomial(2, 0.3, (6, 5)), psgld.FactorModel(2, "negative-binomial"), **quick
         )
         clicks = psgld.sample(rng.random((6, 5)) < 0.4, psgld.FactorModel(1, "bernoulli"), **quick)
-        named = {"counts": counts, "ratings": ratings, "bursts": bursts, "clicks": clicks}
+        stars = psgld.sample(rng.integers(1, 5, (6, 5)), psgld.FactorModel(1, "ordinal"), **quick)
+        named = {"counts": counts, "ratings": ratings, "bursts": bursts, "clicks": clicks, "stars": stars}
         for name, posterior in named.items():
             posterior.save(folder / f"{name}.npz")
         counts.save(folder / "counts.zarr")
@@ -82,9 +83,9 @@ def _tables(folder: Path) -> dict[str, bytes]:
     from pyarrow import parquet
 
     rows, cols = ["ann", "bob", "ann", "cy"], ["x", "x", "y", "z"]
-    values = [1.0, 2.5, 4.0, 3.0]
-    lines = [f"{r},{c},{v}" for r, c, v in zip(rows, cols, values, strict=True)]
-    text = "\n".join(["user,item,rating", *lines, ""])
+    values, weights = [1.0, 2.5, 4.0, 3.0], [1.0, 0.5, 2.0, 3.0]
+    lines = [f"{r},{c},{v},{w}" for r, c, v, w in zip(rows, cols, values, weights, strict=True)]
+    text = "\n".join(["user,item,rating,times", *lines, ""])
     files = {
         ".csv": text.encode(),
         ".tsv": text.replace(",", "\t").encode(),
@@ -96,7 +97,8 @@ def _tables(folder: Path) -> dict[str, bytes]:
     scipy.io.mmwrite(folder / "t.mtx", sparse)
     scipy.sparse.save_npz(folder / "t.npz", sparse.tocsr())
     np.save(folder / "t.npy", np.array([[1.0, np.nan], [2.0, 3.0], [0.5, 1.0]]))
-    parquet.write_table(pyarrow.table({"user": rows, "item": cols, "rating": values}), folder / "t.parquet")
+    table = pyarrow.table({"user": rows, "item": cols, "rating": values, "times": weights})
+    parquet.write_table(table, folder / "t.parquet")
     for suffix, content in files.items():
         (folder / f"t{suffix}").write_bytes(content)
     return files | {s: (folder / f"t{s}").read_bytes() for s in (".mtx", ".npz", ".npy", ".parquet")}
@@ -111,5 +113,8 @@ def archives(folder: Path) -> list[bytes]:
         scipy.sparse.save_npz(folder / f"{form}.npz", X.asformat(form), compressed=False)
     sparse = psgld.Observations.from_coo([0, 1, 2], [0, 2, 1], [1.0, 2.0, 3.0], row_labels=list("abc"))
     sparse.save(folder / "sparse.npz")
+    psgld.observations(sparse, "zero", weights=[1.0, 2.0, 0.5], zero_weight=0.25).save(
+        folder / "weighted.npz"
+    )
     psgld.Observations.from_dense([[1.0, np.nan], [2.0, 3.0]], col_labels=[5, 3]).save(folder / "dense.npz")
     return [path.read_bytes() for path in sorted(folder.iterdir())]

@@ -14,13 +14,15 @@ from .originals import Originals
 from .posteriors import one_line
 
 
-def read(have: Originals, suffix: str, content: bytes) -> None:
-    """Read a file of these bytes: its entries, or an error of one line."""
+def read(have: Originals, suffix: str, content: bytes, weight: str | int | None = None) -> None:
+    """Read a file of these bytes: its entries and weights, or an error of one line."""
     path = have.work / f"bad{suffix}"
     path.write_bytes(content)
     try:
-        data = psgld.Observations.from_file(path)
+        data = psgld.Observations.from_file(path, weight=weight)
         data.entries(np.arange(data.stored))
+        weights = data.entry_weights
+        assert weights is None or (weights > 0).all()
     except psgld.PsgldError as error:
         one_line(str(error))
 
@@ -30,7 +32,7 @@ def read_damaged(rng: random.Random, have: Originals, *suffixes: str) -> None:
     suffix = rng.choice(suffixes)
     whole = have.tables[suffix]
     content = damaged(rng, whole) if rng.random() < 0.85 else rng.randbytes(rng.randrange(200))
-    read(have, suffix, content)
+    read(have, suffix, content, rng.choice((None, None, "times", 3)))
 
 
 def read_text(rng: random.Random, have: Originals) -> None:
@@ -44,7 +46,7 @@ def read_text(rng: random.Random, have: Originals) -> None:
         lines.append(delimiter.join(rng.choice(fields) for _ in range(n)))
     text = rng.choice(("\n", "\n", "\r\n", "\r", "\n\n")).join(lines)
     content = text.encode(rng.choice(("utf-8", "utf-8", "utf-8-sig", "utf-16", "latin-1")), "replace")
-    read(have, suffix, gzip.compress(content) if suffix == ".csv.gz" else content)
+    read(have, suffix, gzip.compress(content) if suffix == ".csv.gz" else content, rng.choice((None, 3)))
 
 
 def read_market(rng: random.Random, have: Originals) -> None:

@@ -136,6 +136,7 @@ def runs(folder: Path) -> list[Run]:
         ),
         (rng.negative_binomial(2, 0.3, (5, 4)), psgld.FactorModel(2, "negative-binomial"), {}),
         (rng.random((5, 4)) < 0.4, psgld.FactorModel(1, "bernoulli", bias=True), {}),
+        (rng.integers(1, 5, (5, 4)), psgld.FactorModel(1, "ordinal", bias=True), {}),
     ]
     found = []
     for n, (V, model, more) in enumerate(sorts):

@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "common/checks.hpp"
+
 namespace psgld {
 
 template <class T, int N = 1>
@@ -23,6 +25,13 @@ std::span<const T> span(const In<T>& a) {
 template <class T>
 std::span<T> span(const Out<T>& a) {
   return {a.data(), a.shape(0)};
+}
+
+// An array of n numbers; null if it is empty.
+template <class T>
+const T* optional(const In<T>& a, size_t n) {
+  require(a.shape(0) == n || a.shape(0) == 0, "one number per value, or none");
+  return a.shape(0) ? a.data() : nullptr;
 }
 
 // Hands a buffer to NumPy, which frees it with the last array that refers to it.

@@ -15,11 +15,20 @@ template <class T>
 struct HeldRows {
   In<int64_t> start;
   In<int32_t> index;
-  In<T> value;
+  In<T> value, weight;
+  T zero_weight;
   size_t rows, columns;
 
-  HeldRows(In<int64_t> start, In<int32_t> index, In<T> value, size_t columns)
-      : start(start), index(index), value(value), rows(start.shape(0) - 1), columns(columns) {
+  HeldRows(In<int64_t> start, In<int32_t> index, In<T> value, size_t columns, In<T> weight,
+           double zero_weight)
+      : start(start),
+        index(index),
+        value(value),
+        weight(weight),
+        zero_weight(static_cast<T>(zero_weight)),
+        rows(start.shape(0) - 1),
+        columns(columns) {
+    optional(weight, value.shape(0));
     require(start.shape(0) > 0 && index.shape(0) == value.shape(0), "wrong shapes");
     require_rows(span(start), span(index), rows, columns);
   }
@@ -33,6 +42,8 @@ struct HeldRows {
     out.start = start.data();
     out.index = index.data();
     out.value = value.data();
+    out.weight = optional(weight, value.shape(0));
+    out.zero_weight = zero_weight;
     out.x = x.data();
     return out;
   }
@@ -41,8 +52,8 @@ struct HeldRows {
 template <class T>
 void bind_rows(nb::module_& m, const char* name) {
   using R = HeldRows<T>;
-  nb::class_<R>(m, name).def(nb::init<In<int64_t>, In<int32_t>, In<T>, size_t>(), "start"_a, "index"_a,
-                             "value"_a, "columns"_a);
+  nb::class_<R>(m, name).def(nb::init<In<int64_t>, In<int32_t>, In<T>, size_t, In<T>, double>(), "start"_a,
+                             "index"_a, "value"_a, "columns"_a, "weight"_a, "zero_weight"_a);
   m.def(
       "draw_normal_rows",
       [](Pool& pool, const R& data, In<T, 2> other, Out<T, 2> x, In<double, 2> precision, In<double> linear,

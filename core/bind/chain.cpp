@@ -93,15 +93,16 @@ void bind_chain(nb::module_& m, const char* name) {
       .def(
           "__init__",
           [](C* self, const G& grid, int components, bool swapped, const std::string& name, double floor,
-             bool zeros, bool close) {
+             bool zeros, double zero_weight, bool close) {
             require_between(components, 1, kMostComponents, "components");
             const int family = family_named(name);
             require(!zeros || families()[family].zeros != Zeros::none,
                     "implicit zeros are for families that can add them up");
-            new (self) C(grid, components, swapped, {family, {}, static_cast<T>(floor), zeros}, close);
+            new (self) C(grid, components, swapped,
+                         {family, {}, static_cast<T>(floor), zeros, static_cast<T>(zero_weight)}, close);
           },
           nb::keep_alive<1, 2>(), "grid"_a, "components"_a, "swapped"_a, "family"_a, "floor"_a, "zeros"_a,
-          "close"_a)
+          "zero_weight"_a, "close"_a)
       .def_prop_rw(
           "metric", [](const C& c) { return std::string(kMetricNames[static_cast<int>(c.metric)]); },
           [](C& c, const std::string& name) { c.metric = metric_named(name); })
@@ -189,7 +190,7 @@ void bind_chain(nb::module_& m, const char* name) {
           "advance_marking",
           [](C& c, Pool& pool, uint64_t t, In<int32_t> parts, In<double> steps, In<double> scales,
              In<int32_t, 2> draws, In<int64_t> marks, In<int64_t> rows, In<int64_t> columns, In<T> v,
-             Out<T, 3> W, Out<T, 3> H) {
+             In<T> weights, Out<T, 3> W, Out<T, 3> H) {
             const Stretch stretch = c.checked({t, span(parts), span(steps), span(scales)}, draws);
             const size_t n = marks.shape(0);
             for (size_t m = 0; m < n; ++m)
@@ -205,7 +206,8 @@ void bind_chain(nb::module_& m, const char* name) {
             }
             auto sums = make_array<double>({n, 2, 2, static_cast<size_t>(c.components)});
             auto kernel = make_array<double>({n});
-            Marks<T> taken{span(marks), monitored<T>(c, rows, columns, v), sums.data(), kernel.data()};
+            Marks<T> taken{span(marks), monitored<T>(c, rows, columns, v, weights), sums.data(),
+                           kernel.data()};
             if (W.shape(0) > 0) taken.room[0] = W.data(), taken.room[1] = H.data(), taken.width = W.shape(2);
             {
               nb::gil_scoped_release release;
@@ -214,7 +216,7 @@ void bind_chain(nb::module_& m, const char* name) {
             return Pair(nb::make_tuple(sums, kernel));
           },
           "pool"_a, "t"_a, "parts"_a, "steps"_a, "scales"_a, "draws"_a, "marks"_a, "rows"_a, "columns"_a,
-          "v"_a, "W"_a, "H"_a)
+          "v"_a, "weights"_a, "W"_a, "H"_a)
       .def(
           "accumulate",
           [](C& c, Pool& pool, const std::string& name, int part) {
@@ -362,21 +364,23 @@ void bind_chain(nb::module_& m, const char* name) {
           "rows"_a, "columns"_a)
       .def(
           "log_kernel",
-          [](C& c, In<T> v, In<T> mu) {
+          [](C& c, In<T> v, In<T> mu, In<T> weights) {
             require(v.shape(0) == mu.shape(0), "as many values as means");
+            const T* weight = optional(weights, v.shape(0));
             nb::gil_scoped_release release;
-            return langevin_kernels<T>().log_kernel(c.likelihood, v.data(), mu.data(),
+            return langevin_kernels<T>().log_kernel(c.likelihood, v.data(), weight, mu.data(),
                                                     static_cast<int64_t>(v.shape(0)));
           },
-          "v"_a, "mu"_a)
+          "v"_a, "mu"_a, "weights"_a)
       .def(
           "log_kernel_at",
-          [](C& c, Pool& pool, In<int64_t> rows, In<int64_t> columns, In<T> v) {  // positions
-            const Monitored<T> entries = monitored<T>(c, rows, columns, v);
+          [](C& c, Pool& pool, In<int64_t> rows, In<int64_t> columns, In<T> v,
+             In<T> weights) {  // positions
+            const Monitored<T> entries = monitored<T>(c, rows, columns, v, weights);
             nb::gil_scoped_release release;
             return c.log_kernel_at(pool, entries);
           },
-          "pool"_a, "rows"_a, "columns"_a, "v"_a)
+          "pool"_a, "rows"_a, "columns"_a, "v"_a, "weights"_a)
       .def("save", &C::save)
       .def("restore", [](C& c) {
         require(c.outer.saved.data() && c.inner.saved.data() &&

@@ -16,11 +16,12 @@ void require_places(const Chain<T>& c, const In<int64_t>& rows, const In<int64_t
 }
 
 template <class T>
-Monitored<T> monitored(const Chain<T>& c, const In<int64_t>& rows, const In<int64_t>& columns,
-                       const In<T>& v) {
+Monitored<T> monitored(const Chain<T>& c, const In<int64_t>& rows, const In<int64_t>& columns, const In<T>& v,
+                       const In<T>& weights) {
   require_places(c, rows, columns);
   require(v.shape(0) == rows.shape(0), "as many values as places");
-  return {span(rows), span(columns), span(v)};
+  optional(weights, v.shape(0));
+  return {span(rows), span(columns), span(v), span(weights)};
 }
 
 template <class T>

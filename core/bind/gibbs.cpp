@@ -63,20 +63,25 @@ void bind_gibbs(nb::module_& m) {
           "__init__",
           [](Counts* self, int64_t outer, int64_t inner, In<int64_t> start, In<int32_t> index,
              In<int32_t> count, In<int64_t> outer_start, In<int32_t> outer_index, In<int64_t> inner_start,
-             In<int32_t> inner_index) {
+             In<int32_t> inner_index, In<double> outer_weight, In<double> inner_weight, double everywhere) {
             require(outer >= 0 && inner >= 0, "numbers of rows");
             require(count.shape(0) == index.shape(0) && start.shape(0) > 0, "one count per index");
             require(std::ranges::all_of(span(count), [](int32_t n) { return n > 0; }), "counts are positive");
+            optional(outer_weight, outer_index.shape(0));
+            optional(inner_weight, inner_index.shape(0));
             nb::gil_scoped_release release;
             new (self) Counts{outer,
                               inner,
                               lists(start, index, outer, inner),
                               copy(count),
                               lists(outer_start, outer_index, outer, inner),
-                              lists(inner_start, inner_index, inner, outer)};
+                              lists(inner_start, inner_index, inner, outer),
+                              copy(outer_weight),
+                              copy(inner_weight),
+                              everywhere};
           },
           "outer"_a, "inner"_a, "start"_a, "index"_a, "count"_a, "outer_start"_a, "outer_index"_a,
-          "inner_start"_a, "inner_index"_a);
+          "inner_start"_a, "inner_index"_a, "outer_weight"_a, "inner_weight"_a, "everywhere"_a);
   bind_sampler<float>(m, "Gibbs32");
   bind_sampler<double>(m, "Gibbs64");
 }

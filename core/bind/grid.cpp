@@ -24,6 +24,16 @@ auto with_values(const Array& values, F&& f) {
   return f(static_cast<const double*>(values.data()));
 }
 
+// The weights of values: of the same shape and type, or none.
+template <class Array, class Value>
+const Value* like(const Array& values, const Array& weights, const Value*) {
+  if (weights.size() == 0) return nullptr;
+  require(weights.size() == values.size() && weights.shape(0) == values.shape(0) &&
+              weights.dtype() == values.dtype(),
+          "weights of the shape and the type of the values");
+  return static_cast<const Value*>(weights.data());
+}
+
 template <class T>
 void bind_blocks(nb::module_& m, const char* name) {
   using G = Grid<T>;
@@ -33,32 +43,35 @@ void bind_blocks(nb::module_& m, const char* name) {
   auto grid = nb::class_<G>(m, name);
   grid.def(
       "__init__",
-      [](G* self, In<int64_t> start, In<int32_t> index, Values<1> value, bool swapped, bool zeros,
-         double shift, int first_strip, size_t outer_size, In<int64_t> order0, In<int64_t> bounds0,
-         In<int64_t> order1, In<int64_t> bounds1) {
+      [](G* self, In<int64_t> start, In<int32_t> index, Values<1> value, Values<1> weight, bool swapped,
+         bool zeros, double shift, int first_strip, size_t outer_size, In<int64_t> order0,
+         In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
         require(index.shape(0) == value.shape(0), "one value per index");
         with_values(value, [&]<class Value>(const Value* values) {
+          const Value* weights = like(value, weight, values);
           nb::gil_scoped_release release;
-          new (self) G(Rows<Value>{span(start), span(index), values, {}}, swapped, zeros, shift, first_strip,
-                       Side<T>(span(order0), span(bounds0), outer_size),
+          new (self) G(Rows<Value>{span(start), span(index), values, {}, weights}, swapped, zeros, shift,
+                       first_strip, Side<T>(span(order0), span(bounds0), outer_size),
                        Side<T>(span(order1), span(bounds1), order1.shape(0)));
         });
       },
-      "start"_a, "index"_a, "value"_a, "swapped"_a, "zeros"_a, "shift"_a, "first_strip"_a, "outer_size"_a,
-      "order0"_a, "bounds0"_a, "order1"_a, "bounds1"_a);
+      "start"_a, "index"_a, "value"_a, "weight"_a, "swapped"_a, "zeros"_a, "shift"_a, "first_strip"_a,
+      "outer_size"_a, "order0"_a, "bounds0"_a, "order1"_a, "bounds1"_a);
   grid.def(
       "__init__",
-      [](G* self, Values<2> v, bool swapped, double shift, int first_strip, size_t outer_size,
-         In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1, In<int64_t> bounds1) {
+      [](G* self, Values<2> v, Values<2> weight, bool swapped, double shift, int first_strip,
+         size_t outer_size, In<int64_t> order0, In<int64_t> bounds0, In<int64_t> order1,
+         In<int64_t> bounds1) {
         with_values(v, [&](const auto* values) {
+          const auto* weights = like(v, weight, values);
           nb::gil_scoped_release release;
-          new (self) G(values, v.shape(0), v.shape(1), swapped, shift, first_strip,
+          new (self) G(values, weights, v.shape(0), v.shape(1), swapped, shift, first_strip,
                        Side<T>(span(order0), span(bounds0), outer_size),
                        Side<T>(span(order1), span(bounds1), order1.shape(0)));
         });
       },
-      "v"_a, "swapped"_a, "shift"_a, "first_strip"_a, "outer_size"_a, "order0"_a, "bounds0"_a, "order1"_a,
-      "bounds1"_a);
+      "v"_a, "weight"_a, "swapped"_a, "shift"_a, "first_strip"_a, "outer_size"_a, "order0"_a, "bounds0"_a,
+      "order1"_a, "bounds1"_a);
   grid.def(
       "fill",
       [](G& g, In<int64_t> start, In<int32_t> index, Values<1> value, In<int64_t> ids, int strip,
@@ -115,6 +128,14 @@ void bind_blocks(nb::module_& m, const char* name) {
           g.inner.counts[g.inner.position(j)] = static_cast<T>(counts.data()[j]);
       },
       "counts"_a);
+
+  grid.def(
+      "set_counts",
+      [](G& g, In<double> outer, In<double> inner) {  // the weights of all rows of both sides
+        g.set_counts(g.outer, span(outer));
+        g.set_counts(g.inner, span(inner));
+      },
+      "outer"_a, "inner"_a);
 
   grid.def("cut_chunks", &G::cut_chunks, "drawn"_a);
   grid.def(

@@ -7,11 +7,13 @@
 #include <string_view>
 
 #include "common/kernels.hpp"
+#include "predict/kernels.hpp"
 
 namespace psgld {
 
 inline constexpr std::string_view kMetricNames[] = {"identity", "non-negative", "real-valued"};
 inline constexpr std::string_view kPassNames[] = {"langevin", "score", "weight"};
+inline constexpr std::string_view kScoreNames[] = {"mean", "sd", "above", "bound"};
 
 template <class E, size_t N>
 E named(const std::string_view (&names)[N], std::string_view name, const char* what) {
@@ -21,6 +23,7 @@ E named(const std::string_view (&names)[N], std::string_view name, const char* w
 }
 
 inline Metric metric_named(std::string_view name) { return named<Metric>(kMetricNames, name, "metric"); }
+inline ScoreKind score_named(std::string_view name) { return named<ScoreKind>(kScoreNames, name, "score"); }
 
 // Of the passes that add up and leave the factors alone.
 inline Pass sum_named(std::string_view name) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bind/arrays.hpp"
+#include "bind/names.hpp"
 #include "common/checks.hpp"
 #include "common/kernels.hpp"
 #include "predict/fold_in.hpp"
@@ -133,18 +134,18 @@ void bind_draws(nb::module_& m, const char* name) {
           "pool"_a, "rows"_a, "cols"_a, "threshold"_a, "out"_a)
       .def(
           "scores",
-          [](const H& d, Pool& pool, Pairs rows, int kind, double threshold, Out<T, 2> mean,
+          [](const H& d, Pool& pool, Pairs rows, const std::string& name, double threshold, Out<T, 2> mean,
              std::optional<Out<T, 2>> second) {
             d.check(rows);
             auto fits = [&](const Out<T, 2>& a) {
               return a.shape(0) == rows.shape(0) && static_cast<int64_t>(a.shape(1)) == d.view.columns;
             };
-            require(kind >= 0 && kind <= 3 && second.has_value() == (kind == 1 || kind == 2),
-                    "no such score");
+            const ScoreKind kind = score_named(name);
+            require(second.has_value() == (kind == ScoreKind::sd || kind == ScoreKind::above),
+                    "a second array for the scores that have one");
             require(fits(mean) && (!second || fits(*second)), "wrong shape");
             nb::gil_scoped_release release;
-            scores(pool, d.view, span(rows), static_cast<ScoreKind>(kind), threshold, mean.data(),
-                   second ? second->data() : nullptr);
+            scores(pool, d.view, span(rows), kind, threshold, mean.data(), second ? second->data() : nullptr);
           },
           "pool"_a, "rows"_a, "kind"_a, "threshold"_a, "mean"_a, "second"_a.none())
       .def(
@@ -182,7 +183,7 @@ void bind_draws(nb::module_& m, const char* name) {
       [](Pool& pool, In<T, 3> h, In<double> phi, In<double, 2> linear, In<double, 2> quadratic,
          In<double, 3> coupling, double inverse, bool real, In<double, 2> offset, const std::string& name,
          In<double, 2> parameters, double floor, In<int64_t> start, In<int32_t> index, In<double> value,
-         bool zeros, int sweeps, uint64_t seed, Out<T, 3> out) {
+         In<double> weight, bool zeros, double zero_weight, int sweeps, uint64_t seed, Out<T, 3> out) {
         const size_t draws = h.shape(0), components = h.shape(2), rows = out.shape(1);
         require(phi.shape(0) == draws && linear.shape(0) == draws && quadratic.shape(0) == draws &&
                     linear.shape(1) == components && quadratic.shape(1) == components,
@@ -218,15 +219,17 @@ void bind_draws(nb::module_& m, const char* name) {
                           start.data(),
                           index.data(),
                           value.data(),
+                          optional(weight, value.shape(0)),
                           zeros,
+                          zero_weight,
                           sweeps,
                           seed};
         nb::gil_scoped_release release;
         fold_in(pool, f, out.data());
       },
       "pool"_a, "h"_a, "phi"_a, "linear"_a, "quadratic"_a, "coupling"_a, "inverse"_a, "real"_a, "offset"_a,
-      "name"_a, "parameters"_a, "floor"_a, "start"_a, "index"_a, "value"_a, "zeros"_a, "sweeps"_a, "seed"_a,
-      "out"_a);
+      "name"_a, "parameters"_a, "floor"_a, "start"_a, "index"_a, "value"_a, "weight"_a, "zeros"_a,
+      "zero_weight"_a, "sweeps"_a, "seed"_a, "out"_a);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace psgld {
 template <class T>
 int draw_normal_rows(Pool& pool, NormalRows<T> job, int64_t rows, const T* other, int64_t other_rows);
 
-// The sum of (v - mu)^2 over the stored entries, or with `zeros` of v^2 - 2 v mu, always in the same order.
+// The sum of squared residuals over the stored entries (kernels.hpp), always in the same order.
 template <class T>
 double sum_residuals(Pool& pool, NormalRows<T> job, int64_t rows, const T* other, int64_t other_rows,
                      bool zeros);

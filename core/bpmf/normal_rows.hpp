@@ -31,6 +31,14 @@ inline void pack(const T* other, const int32_t* index, int n, int stride, T* pan
   }
 }
 
+// The rows of A times weights, in `out`.
+template <class T>
+inline void scale_rows(const T* a, const T* weight, T less, int n, int stride, T* out) {
+  for (int q = 0; q < n; ++q)
+    for (int k = 0; k < stride; k += kLanes<T>)
+      store(out + q * stride + k, (weight[q] - less) * load(a + q * stride + k));
+}
+
 // b += A'v, A (n x stride): four rows at a time, to load and store b less often.
 template <class T>
 inline void add_product(const T* a, const T* v, int n, int stride, T* b) {
@@ -115,7 +123,8 @@ int normal_rows(const NormalRows<T>& job, int64_t first, int64_t last, Scratch* 
   T* prior = scratch->matrix.get<T>(2 * square + 6 * static_cast<size_t>(stride));
   T *m = prior + square, *linear = m + square, *b = linear + stride, *y = b + stride, *x = y + stride,
     *inverse = x + stride;
-  T* panel = scratch->panel.get<T>(static_cast<size_t>(kBatch) * stride);
+  T* panel = scratch->panel.get<T>(static_cast<size_t>(2 * kBatch) * stride);
+  T* scaled = panel + static_cast<size_t>(kBatch) * stride;
   std::memset(prior, 0, sizeof(T) * square);
   std::memset(linear, 0, sizeof(T) * stride);
   for (int k = 0; k < K; ++k) {
@@ -140,6 +149,14 @@ int normal_rows(const NormalRows<T>& job, int64_t first, int64_t last, Scratch* 
     for (int64_t q = job.start[i]; q < job.start[i + 1]; q += kBatch) {
       const int n = job.start[i + 1] - q < kBatch ? static_cast<int>(job.start[i + 1] - q) : kBatch;
       pack(job.other, job.index + q, n, stride, panel);
+      if (job.weight) {
+        const T* weight = job.weight + q;
+        scale_rows(panel, weight, job.zero_weight, n, stride, scaled);
+        gemm<true>(scaled, stride, panel, stride, n, m, stride, stride, stride, true);
+        scale_rows(panel, weight, T(0), n, stride, scaled);
+        add_product(scaled, job.value + q, n, stride, b);
+        continue;
+      }
       if (!job.shared) add_gram(panel, n, stride, m);
       add_product(panel, job.value + q, n, stride, b);
     }
@@ -191,6 +208,12 @@ double residuals(const NormalRows<T>& job, bool zeros, int64_t first, int64_t la
       const Vec<T> mu = horizontal_sums<T>(dots);
       std::memcpy(&v, job.value + q, sizeof(T) * n);
       const Vec<T> e = v - mu;  // 0 past the last entry
+      if (job.weight) {
+        Vec<T> c{};
+        std::memcpy(&c, job.weight + q, sizeof(T) * n);
+        total += hsum<T>(c * (e * e) - job.zero_weight * (mu * mu));  // mu is 0 past the last entry
+        continue;
+      }
       total += hsum<T>(zeros ? v * (v - T(2) * mu) : e * e);
     }
   }

@@ -19,7 +19,7 @@ constexpr int kPanelColumns = 128;  // dense ones of this size: their scores sta
 constexpr int kBatch = 64;          // sparse entries worked on together
 constexpr int kKernelRun = 32;      // log likelihoods summed by themselves, whoever does it
 
-constexpr int kMostParameters = 8;  // of a likelihood, besides phi
+constexpr int kMostParameters = 64;  // of a likelihood, besides phi: 32 ordered levels have so many
 
 // How the zeros of a sparse matrix that are not stored are added up without visiting them (zeros.hpp): not at
 // all, by a sum of rows, by a Gram matrix.
@@ -37,6 +37,7 @@ struct Likelihood {
   T parameter[kMostParameters];  // of the family, besides phi
   T floor;                       // mu is not taken below this: 0/0 cannot happen
   bool zeros;                    // absent entries of a sparse matrix are zeros
+  T zero_weight = 1;             // of each of them
 };
 
 template <class T>
@@ -51,6 +52,7 @@ struct Block {
   const uint32_t* index32 = nullptr;
   const uint8_t* tile_row = nullptr;  // of each entry: its row within the panel
   const T* value = nullptr;
+  const T* weight = nullptr;  // one per cell of `dense` or per value; null: 1
 };
 
 // A row takes whole vectors of any instruction set, or (close) only as many fours as its noise. Close rows
@@ -83,7 +85,7 @@ struct Strip {
   T* x;                   // rows x stride
   T* momentum;            // likewise, where rho > 0
   const uint32_t* ids;    // original indices
-  const T* counts;        // observed entries of each row
+  const T* counts;        // observed entries of each row, or the sum of their weights
   const T* inverse_root;  // 1 / sqrt(b), rows x stride: the non-negative metric
   T* sum;                 // where the passes that do not move anything add up
 };

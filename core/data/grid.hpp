@@ -27,13 +27,15 @@ struct Chunk {
   int outer_strip, first, last, number, of;
 };
 
-// Compressed rows of V, or of some rows of it: `ids` says which; none for all in order.
+// Compressed rows of V, or of some rows of it: `ids` says which; none for all in order. `weight` is null
+// where each entry counts once.
 template <class Value>
 struct Rows {
   std::span<const int64_t> start;
   std::span<const int32_t> index;
   const Value* value;
   std::span<const int64_t> ids;
+  const Value* weight = nullptr;
 };
 
 template <class T>
@@ -72,6 +74,7 @@ class Grid {
         inner.counts[inner.position(j)] = static_cast<T>(outer.size());
     }
     value_ = Aligned<T>(entries);
+    if (rows.weight) weight_ = Aligned<T>(entries);
     tile_row_ = Aligned<uint8_t>(entries);
     if (narrow())
       index16_ = Aligned<uint16_t>(entries);
@@ -82,6 +85,7 @@ class Grid {
       for (int c = 0; c < parts; ++c) {
         Target& to = targets[b * parts + c];
         to.value = value_.data() + offset;
+        if (rows.weight) to.weight = weight_.data() + offset;
         to.tile_row = tile_row_.data() + offset;
         if (narrow())
           to.index16 = index16_.data() + offset;
@@ -185,28 +189,33 @@ class Grid {
   }
   size_t file_bytes() const { return part_start_.empty() ? 0 : part_start_.back(); }
 
-  // A dense V, row-major, NaN = unobserved.
+  // A dense V, row-major, NaN = unobserved; and the weights of its cells, or null.
   template <class Value>
-  Grid(const Value* v, size_t rows, size_t columns, bool swapped, double shift, int first_strip,
-       Side<T>&& outer_side, Side<T>&& inner_side)
+  Grid(const Value* v, const Value* weight, size_t rows, size_t columns, bool swapped, double shift,
+       int first_strip, Side<T>&& outer_side, Side<T>&& inner_side)
       : Grid(swapped, first_strip, std::move(outer_side), std::move(inner_side)) {
     require(rows == row_side().size() && columns == column_side().size(),
             "one strip for every row and column");
     auto padded = [](int n) { return static_cast<size_t>((n + kRowTile - 1) / kRowTile * kRowTile); };
     value_ = Aligned<T>(outer.positions * inner.positions, std::numeric_limits<T>::quiet_NaN());
-    T* at = value_.data();
+    if (weight) weight_ = Aligned<T>(value_.size());
+    size_t at = 0;
     for (int b = 0; b < strips; ++b)
       for (int c = 0; c < parts; ++c) {
         Block<T>& block = blocks[b * parts + c];
         block = {outer.rows[b], inner.rows[c], 0};
-        block.dense = at;
+        block.dense = value_.data() + at;
+        if (weight) block.weight = weight_.data() + at;
         block.leading = static_cast<int>(padded(inner.rows[c]));
         for (int r = 0; r < block.rows; ++r)
           for (int s = 0; s < block.columns; ++s) {
             const size_t o = outer.ids[outer.first[b] + r], n = inner.ids[inner.first[c] + s];
-            const T x = static_cast<T>(v[swapped ? n * outer.size() + o : o * inner.size() + n] - shift);
-            at[static_cast<size_t>(r) * block.leading + s] = x;
+            const size_t from = swapped ? n * outer.size() + o : o * inner.size() + n;
+            const size_t to = at + static_cast<size_t>(r) * block.leading + s;
+            const T x = static_cast<T>(v[from] - shift);
+            value_[to] = x;
             if (std::isnan(x)) continue;
+            if (weight) weight_[to] = static_cast<T>(weight[from]);
             outer.counts[outer.first[b] + r] += 1;
             inner.counts[inner.first[c] + s] += 1;
             ++block.entries;
@@ -214,6 +223,14 @@ class Grid {
         at += padded(block.rows) * block.leading;
       }
     cut_chunks();
+  }
+
+  // The weight of the observed entries of each row of a side, in the original order, where it is not their
+  // number.
+  void set_counts(Side<T>& side, std::span<const double> weight) {
+    require(weight.size() == side.size(), "one weight per row");
+    for (size_t i = 0; i < side.size(); ++i)
+      if (side.here(i)) side.counts[side.position(i)] = static_cast<T>(weight[i]);
   }
 
   // Part p joins row strip b of V to column strip b + p, whichever of them is outer.
@@ -249,7 +266,7 @@ class Grid {
   // Where the entries of a sparse block are written to.
   struct Target {
     uint32_t* start = nullptr;
-    T* value = nullptr;
+    T *value = nullptr, *weight = nullptr;
     uint8_t* tile_row = nullptr;
     uint16_t* index16 = nullptr;
     uint32_t* index32 = nullptr;
@@ -294,6 +311,7 @@ class Grid {
     block = {outer.rows[b], inner.rows[c], entries};
     block.start = to.start;
     block.value = to.value;
+    block.weight = to.weight;
     block.tile_row = to.tile_row;
     block.index16 = to.index16;
     block.index32 = to.index32;
@@ -346,6 +364,7 @@ class Grid {
       const Target& to = targets[k];
       const uint32_t at = to.start[outer.local[o]]++;
       to.value[at] = static_cast<T>(rows.value[q] - shift);
+      if (to.weight) to.weight[at] = static_cast<T>(rows.weight[q]);
       to.tile_row[at] = static_cast<uint8_t>(outer.local[o] % kPanelRows);
       if (short_index)
         to.index16[at] = static_cast<uint16_t>(inner.local[n]);
@@ -354,7 +373,7 @@ class Grid {
     });
   }
 
-  Aligned<T> value_;
+  Aligned<T> value_, weight_;
   Aligned<uint8_t> tile_row_;
   Aligned<uint16_t> index16_;
   Aligned<uint32_t> index32_, start_;
@@ -369,9 +388,10 @@ class Grid {
   prefix template class Grid<T>;  \
   PSGLD_GRID_OF(prefix, T, float) \
   PSGLD_GRID_OF(prefix, T, double)
-#define PSGLD_GRID_OF(prefix, T, Value)                                                                 \
-  prefix template Grid<T>::Grid(const Rows<Value>&, bool, bool, double, int, Side<T>&&, Side<T>&&);     \
-  prefix template Grid<T>::Grid(const Value*, size_t, size_t, bool, double, int, Side<T>&&, Side<T>&&); \
+#define PSGLD_GRID_OF(prefix, T, Value)                                                                   \
+  prefix template Grid<T>::Grid(const Rows<Value>&, bool, bool, double, int, Side<T>&&, Side<T>&&);       \
+  prefix template Grid<T>::Grid(const Value*, const Value*, size_t, size_t, bool, double, int, Side<T>&&, \
+                                Side<T>&&);                                                               \
   prefix template bool Grid<T>::fill(const Rows<Value>&, int, double);
 PSGLD_GRID(extern, float)
 PSGLD_GRID(extern, double)

@@ -20,8 +20,8 @@ Gibbs<T>::Gibbs(const Counts& data, int components)
     : data(data),
       components(components),
       stride_((components + kGibbsPad - 1) / kGibbsPad * kGibbsPad),
-      outer_{data.outer_seen, {}, {}},
-      inner_{data.inner_seen, {}, {}},
+      outer_{data.outer_seen, data.outer_weight, {}, {}},
+      inner_{data.inner_seen, data.inner_weight, {}, {}},
       placed_(Aligned<T>(data.inner_rows * stride_)) {
   // Rough costs: a gamma draw counts as much as four counts, an entry as sixteen.
   std::vector<double> cost(data.outer_rows, 4.0 * components);
@@ -74,12 +74,12 @@ template <class T>
 void Gibbs<T>::rates(const Side& side, const Factor& factor, int64_t row, const T* other, const double* all,
                      double* out) const {
   std::copy_n(factor.rate.data(), components, out);
-  if (side.seen.start.empty()) {
-    for (int k = 0; k < components; ++k) out[k] += all[k];
-  } else {
-    const int64_t first = side.seen.start[row], last = side.seen.start[row + 1];
-    gibbs_kernels<T>().add_rows(other, components, side.seen.index.data() + first, last - first, out);
-  }
+  if (data.everywhere != 0)
+    for (int k = 0; k < components; ++k) out[k] += data.everywhere * all[k];
+  if (side.seen.start.empty()) return;
+  const int64_t first = side.seen.start[row], last = side.seen.start[row + 1];
+  gibbs_kernels<T>().add_rows(other, components, side.seen.index.data() + first,
+                              side.weight.empty() ? nullptr : side.weight.data() + first, last - first, out);
 }
 
 template <class T>

@@ -3,8 +3,9 @@
 //   s_ijk | W, H ~ Multinomial(v_ij, w_ik h_jk / mu_ij),   w_ik | s, H ~ Gamma(a + sum_j s_ijk, rate + sum_j
 //   h_jk)
 //
-// and h likewise, the sums over the observed entries. Of s only its two sums are kept, as integers: those add
-// up to the same number in any order, so every thread has inner sums of its own.
+// and h likewise, the sums over the observed entries. An entry of weight c counts c times: c v_ij is
+// allocated, which must be a count, and h_jk is added c times. Of s only its two sums are kept, as integers:
+// those add up to the same number in any order, so every thread has inner sums of its own.
 //
 // The *outer* factor is the longer one: a thread takes a row of it, allocates its counts, and draws the row.
 // The *inner* factor follows when all outer rows are done.
@@ -29,13 +30,15 @@ struct Lists {
   std::vector<int32_t> index;
 };
 
-// The data, shared by all chains: the positive counts by outer row; for each side the entries that were
-// observed, or nothing if all were.
+// The data, shared by all chains: the positive counts by outer row, weights included; for each side the
+// entries whose weight is not that of `everywhere`, and the difference, or nothing where it is 1.
 struct Counts {
   int64_t outer_rows, inner_rows;
   Lists positive;
   std::vector<int32_t> count;
   Lists outer_seen, inner_seen;
+  std::vector<double> outer_weight, inner_weight;
+  double everywhere;  // the weight of every cell: 0 where only some were observed
 };
 
 // Who asks for randomness: the counter is (row, n, sweep and purpose), the key the chain's.
@@ -53,8 +56,9 @@ struct GibbsKernels {
   // x_k ~ Gamma(shape + sums_k, rate_k). Sums and rates are `stride` long, x is not.
   void (*gammas)(const int32_t* sums, double shape, const double* rate, int components, const GibbsNoise&,
                  T* x);
-  // sum += the rows of x (rows x components) at the indices.
-  void (*add_rows)(const T* x, int components, const int32_t* index, int64_t n, double* sum);
+  // sum += the rows of x (rows x components) at the indices, times `weight`, unless that is null.
+  void (*add_rows)(const T* x, int components, const int32_t* index, const double* weight, int64_t n,
+                   double* sum);
 };
 template <class T>
 const GibbsKernels<T>& gibbs_kernels();
@@ -79,6 +83,7 @@ class Gibbs {
  private:
   struct Side {
     const Lists& seen;
+    const std::vector<double>& weight;
     std::vector<int64_t> chunks;  // bounds of the runs of rows that are worked on together
     std::vector<double> sums;     // of x, chunk by chunk
   };

@@ -322,9 +322,10 @@ void gammas(const int32_t* sums, double shape, const double* rate, int component
   }
 }
 
-// sum += the rows of x at the indices, N vectors of doubles wide.
+// sum += the rows of x at the indices, times their weights, N vectors of doubles wide.
 template <class T, int N>
-void add_block(const T* x, int components, const int32_t* index, int64_t n, double* sum) {
+void add_block(const T* x, int components, const int32_t* index, const double* weight, int64_t n,
+               double* sum) {
   constexpr int LD = kLanes<double>;
   typedef T Part __attribute__((vector_size(LD * sizeof(T))));
   Vec<double> total[N];
@@ -335,21 +336,27 @@ void add_block(const T* x, int components, const int32_t* index, int64_t n, doub
     for (int v = 0; v < N; ++v) {
       Part part;
       std::memcpy(&part, row + v * LD, sizeof part);
-      total[v] += __builtin_convertvector(part, Vec<double>);
+      Vec<double> term = __builtin_convertvector(part, Vec<double>);
+      if (weight) term *= weight[p];
+      total[v] += term;
     }
   }
   for (int v = 0; v < N; ++v) std::memcpy(sum + v * LD, &total[v], sizeof total[v]);
 }
 
 template <class T>
-void add_rows(const T* x, int components, const int32_t* index, int64_t n, double* sum) {
+void add_rows(const T* x, int components, const int32_t* index, const double* weight, int64_t n,
+              double* sum) {
   constexpr int LD = kLanes<double>;
   int k = 0;
-  for (; k + 4 * LD <= components; k += 4 * LD) add_block<T, 4>(x + k, components, index, n, sum + k);
-  for (; k + LD <= components; k += LD) add_block<T, 1>(x + k, components, index, n, sum + k);
+  for (; k + 4 * LD <= components; k += 4 * LD) add_block<T, 4>(x + k, components, index, weight, n, sum + k);
+  for (; k + LD <= components; k += LD) add_block<T, 1>(x + k, components, index, weight, n, sum + k);
   if (k == components) return;
   for (int64_t p = 0; p < n; ++p)
-    for (int q = k; q < components; ++q) sum[q] += x[static_cast<int64_t>(index[p]) * components + q];
+    for (int q = k; q < components; ++q) {
+      const double term = x[static_cast<int64_t>(index[p]) * components + q];
+      sum[q] += weight ? weight[p] * term : term;
+    }
 }
 
 }  // namespace

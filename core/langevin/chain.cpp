@@ -122,8 +122,8 @@ void Chain<T>::work(const Iteration& now, size_t number, Worker& worker) {
   Block<T> block = grid.block(b, now.part);
   Likelihood<T> likelihood = this->likelihood;
   if (now.draws) {  // zeros among the draws are entries like the others
-    block = langevin_kernels<T>().subsample(block, likelihood.zeros, chunk.first, chunk.last,
-                                            now.draws[number], static_cast<uint32_t>(place),
+    block = langevin_kernels<T>().subsample(block, likelihood.zeros, likelihood.zero_weight, chunk.first,
+                                            chunk.last, now.draws[number], static_cast<uint32_t>(place),
                                             now.outer.iteration, key, worker.scratch);
     likelihood.zeros = false;
   }

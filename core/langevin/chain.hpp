@@ -33,12 +33,12 @@ struct Stretch {
   std::span<const int32_t> draws = {};
 };
 
-// Entries at which a chain is monitored: places in W and in H, and values. In the order of the outer places,
-// threads find most of what they read in their own caches.
+// Entries at which a chain is monitored: places in W and in H, values, and weights, if they have any. In the
+// order of the outer places, threads find most of what they read in their own caches.
 template <class T>
 struct Monitored {
   std::span<const int64_t> rows, columns;
-  std::span<const T> values;
+  std::span<const T> values, weights = {};
 };
 
 // What is taken down after some of the iterations of a stretch: the sums (2; x, x^2; components) as of

@@ -114,9 +114,10 @@ void Chain<T>::share_kernel(int id, int n, const Monitored<T>& monitored, std::s
                                monitored.rows.data() + first, monitored.columns.data() + first,
                                static_cast<int64_t>(last - first), mu);
     for (size_t at = first; at < last; at += run)
-      totals[at / run] =
-          langevin_kernels<T>().log_kernel(likelihood, monitored.values.data() + at, mu + at - first,
-                                           static_cast<int64_t>(std::min(run, last - at)));
+      totals[at / run] = langevin_kernels<T>().log_kernel(
+          likelihood, monitored.values.data() + at,
+          monitored.weights.empty() ? nullptr : monitored.weights.data() + at, mu + at - first,
+          static_cast<int64_t>(std::min(run, last - at)));
   }
 }
 

@@ -28,7 +28,7 @@ template <class T>
 inline double dense_panel(const Block<T>& block, const Likelihood<T>& likelihood, Pass pass,
                           const Rule<T>& rule, const T* outer, const T* inner, const T* packed, int first,
                           int rows, T* outer_gradient, T* inner_gradient, bool add, T* panel) {
-  if (pass == Pass::weight && traits(likelihood).unit_weight &&
+  if (pass == Pass::weight && traits(likelihood).unit_weight && !block.weight &&
       block.entries == static_cast<int64_t>(block.rows) * block.columns) {  // E = 1: no products
     sum_of_rows(inner, block.columns, rule.stride, outer_gradient, rows, false);
     sum_of_rows(outer, std::min(rows, block.rows - first), rule.stride, inner_gradient, block.columns, add);
@@ -42,9 +42,11 @@ inline double dense_panel(const Block<T>& block, const Likelihood<T>& likelihood
     // A block of one panel is a single run of entries.
     const bool whole = columns == block.leading;
     const int runs = whole ? 1 : rows, length = whole ? rows * columns : columns;
-    for (int r = 0; r < runs; ++r)
-      squares += scores(likelihood, pass, block.dense + static_cast<size_t>(first + r) * block.leading + j,
+    for (int r = 0; r < runs; ++r) {
+      const size_t at = static_cast<size_t>(first + r) * block.leading + j;
+      squares += scores(likelihood, pass, block.dense + at, block.weight ? block.weight + at : nullptr,
                         panel + r * columns, length);
+    }
     gemm<false>(panel, columns, inner + static_cast<size_t>(j) * rule.stride, rule.stride, columns,
                 outer_gradient, rule.stride, rows, rule.stride, j > 0);
     gemm<true>(panel, columns, outer, rule.stride, rows,

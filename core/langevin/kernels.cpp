@@ -72,6 +72,7 @@ template <class T>
   prefetch_run(block.start, row + kPanelRows, last + kPanelRows);
   const uint32_t from = block.start[row], to = block.start[last];
   prefetch_run(block.value, from, to);
+  if (block.weight) prefetch_run(block.weight, from, to);
   prefetch_run(block.tile_row, from, to);
   block.index16 ? prefetch_run(block.index16, from, to) : prefetch_run(block.index32, from, to);
 }
@@ -89,7 +90,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
   auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
   const int stride = rule.stride, tile = kPanelRows;
   const size_t inner_size = static_cast<size_t>(padded(inner.rows)) * inner.stride;
-  const T sign = pass == Pass::weight ? T(1) : T(-1);
+  const T sign = (pass == Pass::weight ? T(1) : T(-1)) * likelihood.zero_weight;
   double squares = 0;
 
   T *packed = nullptr, *panel = nullptr, *inner_zeros = nullptr;
@@ -119,7 +120,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
     } else {
       if (!cached(inner)) prefetch_panel(block, outer, r + 2 * tile, last);
       std::memset(gradient, 0, sizeof(T) * padded(n) * stride);
-      if (block.entries > 0 && !(likelihood.zeros && pass == Pass::weight))
+      if (block.entries > 0 && (block.weight || !(likelihood.zeros && pass == Pass::weight)))
         squares +=
             sparse_rows<T>({block, likelihood, pass, stride, x, inner.x, r, gradient, partial, false}, r + n);
     }
@@ -138,7 +139,8 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
     }
   }
   if (likelihood.zeros && traits(likelihood).squares)  // the sum of mu^2 over the whole chunk
-    for (int q = 0; q < stride * stride; ++q) squares += static_cast<double>(inner_zeros[q]) * outer_zeros[q];
+    for (int q = 0; q < stride * stride; ++q)
+      squares += static_cast<double>(likelihood.zero_weight * inner_zeros[q]) * outer_zeros[q];
   return squares;
 }
 
@@ -153,7 +155,7 @@ void inner_rows(const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
   for (int p = 1; p < n; ++p) add_rows(total, partials[p], size);
   if (likelihood.zeros)
     zero_apply(likelihood, inner.x, inner.rows, stride, total + inner_size,
-               pass == Pass::weight ? T(1) : T(-1), total);
+               (pass == Pass::weight ? T(1) : T(-1)) * likelihood.zero_weight, total);
   if (pass != Pass::langevin) {
     add_rows(inner.sum, total, static_cast<size_t>(inner.rows) * stride);
     return;
@@ -168,10 +170,10 @@ void inner_rows(const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
 }
 
 template <class T>
-Block<T> subsample(const Block<T>& block, bool cells, int first, int last, int n, uint32_t stream, uint64_t t,
-                   uint64_t key, Scratch* opaque) {
+Block<T> subsample(const Block<T>& block, bool cells, T zero_weight, int first, int last, int n,
+                   uint32_t stream, uint64_t t, uint64_t key, Scratch* opaque) {
   auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
-  return subsample_rows(block, cells, first, last, n, stream, t, key, scratch);
+  return subsample_rows(block, cells, zero_weight, first, last, n, stream, t, key, scratch);
 }
 
 void noise(const uint32_t* ids, int64_t rows, int components, uint32_t tag, uint64_t iteration, uint64_t key,
@@ -227,7 +229,7 @@ void add_lanes(Vec<T> v, double* to, int n) {
 }
 
 template <class T>
-double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* mu, int64_t n) {
+double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* weight, const T* mu, int64_t n) {
   constexpr int L = kLanes<T>;
   static_assert(kKernelRun % L == 0);
   double total = 0, run[L] = {};
@@ -237,7 +239,13 @@ double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* mu, int6
       Vec<T> value{}, m = splat<T>(1);
       std::memcpy(&value, v + q, sizeof(T) * lanes);
       std::memcpy(&m, mu + q, sizeof(T) * lanes);
-      add_lanes<T>(family.kernel(value, guarded<decltype(family)>(likelihood, m)), run, lanes);
+      Vec<T> kernel = family.kernel(value, guarded<decltype(family)>(likelihood, m));
+      if (weight) {
+        Vec<T> w{};
+        std::memcpy(&w, weight + q, sizeof(T) * lanes);
+        kernel *= w;
+      }
+      add_lanes<T>(kernel, run, lanes);
       if ((q + L) % kKernelRun == 0 || q + L >= n) {
         total += std::accumulate(run, run + L, 0.0);
         std::fill_n(run, L, 0.0);

@@ -23,13 +23,14 @@ struct LangevinKernels {
   void (*inner_rows)(const Likelihood<T>&, Pass, const Rule<T>&, const Strip<T>& inner, T* const* partials,
                      int n, Scratch*);
   // n entries of rows [first, last) of a block, drawn with replacement, as a block that lives in the scratch.
-  Block<T> (*subsample)(const Block<T>&, bool cells, int first, int last, int n, uint32_t stream, uint64_t t,
-                        uint64_t key, Scratch*);
+  Block<T> (*subsample)(const Block<T>&, bool cells, T zero_weight, int first, int last, int n,
+                        uint32_t stream, uint64_t t, uint64_t key, Scratch*);
   void (*noise)(const uint32_t* ids, int64_t rows, int components, uint32_t tag, uint64_t iteration,
                 uint64_t key, float* out, int stride, Scratch*);
   void (*dots)(const T* x, int64_t x_stride, const T* y, int64_t y_stride, int components, const int64_t* i,
                const int64_t* j, int64_t n, T* out);
-  double (*log_kernel)(const Likelihood<T>&, const T* v, const T* mu, int64_t n);
+  // `weight` is null where each entry counts once.
+  double (*log_kernel)(const Likelihood<T>&, const T* v, const T* weight, const T* mu, int64_t n);
   // Column sums of x, of x^2, and of x^2 weighted by the counts, unless `weighted` is null.
   void (*column_sums)(const T* x, const T* counts, int64_t rows, int stride, int components, double* sum,
                       double* squares, double* weighted);

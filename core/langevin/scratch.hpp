@@ -10,7 +10,7 @@ namespace psgld::PSGLD_ISA {
 struct ThreadScratch {
   NoisePattern pattern;
   Buffer noise, gradient, packed, panel, zeros, coupling, matrix;
-  Buffer words, bins, start, index, tile_row, value;  // of a subsample
+  Buffer words, bins, start, index, tile_row, value, weight;  // of a subsample
 };
 
 }  // namespace psgld::PSGLD_ISA

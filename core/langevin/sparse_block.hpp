@@ -85,13 +85,17 @@ struct SparsePanel {
   bool few;
 };
 
+// Vectors of a row of any length whose sums are in registers at a time.
+constexpr int kRun = 4;
+
 // The entries [begin, end), at most kBatch, the first of them in row `number`.
 template <class T, int N, bool tail>
 inline double sparse_batch(const SparsePanel<T>& panel, int number, uint32_t begin, uint32_t end) {
   const auto [block, likelihood, pass, stride, tile, inner, first, tile_gradient, inner_gradient, few] =
       panel;
   constexpr int L = kLanes<T>;
-  const RowShape<T, N, tail> row(stride);
+  using Shape = RowShape<T, N, tail>;
+  const Shape row(stride);
   const int count = static_cast<int>(end - begin);
   const uint8_t* tile_row = block.tile_row + begin;
   alignas(64) T e[kBatch];
@@ -99,13 +103,14 @@ inline double sparse_batch(const SparsePanel<T>& panel, int number, uint32_t beg
   const uint32_t* index = block.index16 ? wide : block.index32 + begin;
   if (block.index16) widen(block.index16 + begin, count, wide);
   double squares = 0;
-  if (pass == Pass::weight && traits(likelihood).unit_weight) {
+  const T* weight = block.weight ? block.weight + begin : nullptr;
+  if (pass == Pass::weight && traits(likelihood).unit_weight && !weight) {
     std::fill_n(e, count, T(1));  // no need for mu
   } else {
     int q = 0;
     for (; q + L <= count; q += L) store(e + q, products<true>(row, tile, tile_row + q, inner, index + q, L));
     if (q < count) store(e + q, products<false>(row, tile, tile_row + q, inner, index + q, count - q));
-    squares = scores(likelihood, pass, block.value + begin, e, count);
+    squares = scores(likelihood, pass, block.value + begin, weight, e, count);
   }
 
   if (few) {
@@ -130,30 +135,34 @@ inline double sparse_batch(const SparsePanel<T>& panel, int number, uint32_t beg
     }
     return squares;
   }
-  for (int from = 0; from < count; ++number) {
-    const int to = static_cast<int>(std::min(block.start[number + 1], end) - begin);
-    const T* w = tile + (number - first) * row.outer_stride;
-    T* g = tile_gradient + (number - first) * row.outer_stride;
-    Vec<T> wv[N ? N : 1], gv[N ? N : 1];
-    for (int c = 0; c < N; ++c) {
-      wv[c] = row.get(w, c);
-      gv[c] = row.get(g, c);
-    }
-    for (; from < to; ++from) {
-      const T* h = inner + index[from] * row.inner_stride;
-      T* gh = inner_gradient + index[from] * row.inner_stride;
-      const Vec<T> x = splat(e[from]);
-      for (int c = 0; c < row.n; ++c) {
-        if constexpr (N > 0) {
-          gv[c] += x * load(h + c * L);
-          store(gh + c * L, load(gh + c * L) + x * wv[c]);
-        } else {
-          row.put(g, c, row.get(g, c) + x * load(h + c * L));
-          store(gh + c * L, load(gh + c * L) + x * row.get(w, c));
+  for (int from = 0, to; from < count; from = to, ++number) {
+    to = static_cast<int>(std::min(block.start[number + 1], end) - begin);
+    const size_t at = (number - first) * row.outer_stride;
+    // M vectors of the row from the c-th on, in registers over its entries.
+    auto sums = [&]<int M>(int c) __attribute__((always_inline)) {
+      Vec<T> wv[M], gv[M];
+      for (int m = 0; m < M; ++m) {
+        wv[m] = row.get(tile + at, c + m);
+        gv[m] = row.get(tile_gradient + at, c + m);
+      }
+      for (int q = from; q < to; ++q) {
+        const T* h = inner + index[q] * row.inner_stride + c * L;
+        T* gh = inner_gradient + index[q] * row.inner_stride + c * L;
+        const Vec<T> x = splat(e[q]);
+        for (int m = 0; m < M; ++m) {
+          gv[m] += x * load(h + m * L);
+          store(gh + m * L, load(gh + m * L) + x * wv[m]);
         }
       }
+      for (int m = 0; m < M; ++m) row.put(tile_gradient + at, c + m, gv[m]);
+    };
+    if constexpr (Shape::kFixed) {
+      sums.template operator()<N>(0);
+    } else {
+      int c = 0;
+      for (; c + kRun <= row.n; c += kRun) sums.template operator()<kRun>(c);
+      for (; c < row.n; ++c) sums.template operator()<1>(c);
     }
-    for (int c = 0; c < N; ++c) row.put(g, c, gv[c]);
   }
   return squares;
 }

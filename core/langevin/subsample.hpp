@@ -55,10 +55,10 @@ inline void sort_uniform(uint64_t* words, int n, uint64_t* sorted, uint32_t* bin
 }
 
 // n entries of the rows [first, last) of a block. With `cells`, entries that a sparse block does not store
-// are drawn like the others, as zeros; its columns must then be in order in each row.
+// are drawn like the others, as zeros of that weight; its columns must then be in order in each row.
 template <class T>
-inline Block<T> subsample_rows(const Block<T>& block, bool cells, int first, int last, int n, uint32_t stream,
-                               uint64_t t, uint64_t key, ThreadScratch* scratch) {
+inline Block<T> subsample_rows(const Block<T>& block, bool cells, T zero_weight, int first, int last, int n,
+                               uint32_t stream, uint64_t t, uint64_t key, ThreadScratch* scratch) {
   const bool by_cell = block.dense || cells;
   const size_t room = static_cast<size_t>(n) + 2 * kLanes<uint32_t>;
   auto* words = scratch->words.get<uint64_t>(2 * room);
@@ -67,6 +67,7 @@ inline Block<T> subsample_rows(const Block<T>& block, bool cells, int first, int
   auto* index = scratch->index.get<uint32_t>(n);
   auto* tile_row = scratch->tile_row.get<uint8_t>(n);
   auto* value = scratch->value.get<T>(n);
+  T* weight = block.weight ? scratch->weight.get<T>(n) : nullptr;
   uniform_words(stream, t, key, n, words);
   sort_uniform(words, n, sorted, scratch->bins.get<uint32_t>(static_cast<size_t>(2) * n + 4));
 
@@ -91,12 +92,15 @@ inline Block<T> subsample_rows(const Block<T>& block, bool cells, int first, int
     if (!by_cell) {
       index[d] = stored_index(static_cast<uint32_t>(entry));
       value[d] = block.value[entry];
+      if (weight) weight[d] = block.weight[entry];
       continue;
     }
     const auto column = static_cast<uint32_t>(entry - before(row));
     index[d] = column;
     if (block.dense) {
-      value[d] = block.dense[static_cast<size_t>(row) * block.leading + column];
+      const size_t at = static_cast<size_t>(row) * block.leading + column;
+      value[d] = block.dense[at];
+      if (weight) weight[d] = block.weight[at];
     } else {
       uint32_t low = block.start[row], high = block.start[row + 1];
       while (low < high) {
@@ -106,7 +110,9 @@ inline Block<T> subsample_rows(const Block<T>& block, bool cells, int first, int
         else
           high = middle;
       }
-      value[d] = low < block.start[row + 1] && stored_index(low) == column ? block.value[low] : T(0);
+      const bool stored = low < block.start[row + 1] && stored_index(low) == column;
+      value[d] = stored ? block.value[low] : T(0);
+      if (weight) weight[d] = stored ? block.weight[low] : zero_weight;
     }
   }
   while (row < last) start[++row] = static_cast<uint32_t>(n);
@@ -119,6 +125,7 @@ inline Block<T> subsample_rows(const Block<T>& block, bool cells, int first, int
   drawn.index32 = index;
   drawn.tile_row = tile_row;
   drawn.value = value;
+  drawn.weight = weight;
   return drawn;
 }
 

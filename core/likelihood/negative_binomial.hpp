@@ -20,11 +20,7 @@ struct NegativeBinomial : Functor<T> {
   V positive(V v, V mu) const { return v * vrecip<T>(mu) * share(mu); }
   V score(V v, V mu) const { return (v * vrecip<T>(mu) - T(1)) * share(mu); }
   V weight(V, V mu) const { return share(mu); }
-  V kernel(V v, V mu) const {
-    const V x = inverse * mu, u = T(1) + x, rounded = u - T(1);  // log(1 + x), also where x is small
-    const V log1p = rounded == T(0) ? x : vlog(u) * (x / rounded);
-    return v * vlog(mu) - (v + r) * log1p;
-  }
+  V kernel(V v, V mu) const { return v * vlog(mu) - (v + r) * vlog1p<T>(inverse * mu); }
 
   double log_kernel(double v, double mu) const { return v * std::log(mu) - (v + r) * std::log1p(mu / r); }
   double variance(double mu, double) const { return mu + mu * mu / r; }

@@ -11,14 +11,16 @@
 #include "likelihood/gaussian.hpp"
 #include "likelihood/inverse_gaussian.hpp"
 #include "likelihood/negative_binomial.hpp"
+#include "likelihood/ordinal.hpp"
 #include "likelihood/poisson.hpp"
 #include "likelihood/positive_stable.hpp"
 
 namespace psgld::PSGLD_ISA {
 
 template <class T>
-using Families = std::tuple<Poisson<T>, Gaussian<T>, Gamma<T>, InverseGaussian<T>, HalfCompoundPoisson<T>,
-                            CompoundPoisson<T>, PositiveStable<T>, NegativeBinomial<T>, Bernoulli<T>>;
+using Families =
+    std::tuple<Poisson<T>, Gaussian<T>, Gamma<T>, InverseGaussian<T>, HalfCompoundPoisson<T>,
+               CompoundPoisson<T>, PositiveStable<T>, NegativeBinomial<T>, Bernoulli<T>, Ordinal<T>>;
 
 constexpr auto kTraits = []<size_t... I>(std::index_sequence<I...>) {
   return std::array{traits_of<std::tuple_element_t<I, Families<float>>>()...};

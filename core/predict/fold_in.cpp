@@ -15,7 +15,7 @@ constexpr int kMostSteps = 200;
 
 // The entries of one row and the other factor at them, component by component.
 struct Entries {
-  std::vector<double> v, h, mu, base, offset;
+  std::vector<double> v, h, mu, base, offset, weight;
   std::vector<double> total;  // of h over all observed columns, one per component
   double phi = 1.0;
   size_t size() const { return v.size(); }
@@ -30,15 +30,21 @@ void gather(const FoldIn<T>& f, const double* all, int64_t r, int64_t s, Entries
   e.phi = f.phi[s];
   e.total.assign(k, 0.0);
   e.v.clear();
+  e.weight.clear();
   std::vector<int64_t> kept;
   for (int64_t q = first; q < last; ++q) {
     const T* row = h + static_cast<int64_t>(f.index[q]) * k;
-    for (int c = 0; c < k; ++c) e.total[c] += row[c];
+    // Zeros count in every cell, stored or not.
+    const double own = (f.weight ? f.weight[q] : 1.0) - (f.zeros ? f.zero_weight : 0.0);
+    if (own != 0.0)
+      for (int c = 0; c < k; ++c) e.total[c] += own * row[c];
     if (sums && f.value[q] == 0.0) continue;  // a zero count is in the total, and nowhere else
     kept.push_back(f.index[q]);
     e.v.push_back(f.value[q]);
+    if (f.weight) e.weight.push_back(f.weight[q]);
   }
-  if (f.zeros) std::copy_n(all + s * k, k, e.total.begin());
+  if (f.zeros)
+    for (int c = 0; c < k; ++c) e.total[c] += f.zero_weight * all[s * k + c];
   const size_t n = kept.size();
   e.h.resize(n * k);
   for (size_t q = 0; q < n; ++q)
@@ -57,10 +63,12 @@ double along(const Family& family, const Entries& e, const double* h, double tot
   double sum = 0.0;
   for (size_t q = 0; q < n; ++q) {
     const double mu = scalar::guarded<Family>(e.base[q] + x * h[q], floor);
+    double term;
     if constexpr (Family::kUnitWeight)
-      sum += family.log_positive(e.v[q], mu);
+      term = family.log_positive(e.v[q], mu);
     else
-      sum += family.log_kernel(e.v[q], mu);
+      term = family.log_kernel(e.v[q], mu);
+    sum += e.weight.empty() ? term : e.weight[q] * term;
   }
   return Family::kUnitWeight ? sum - x * total : sum;
 }
@@ -88,7 +96,7 @@ std::vector<double> first_row(const FoldIn<T>& f, const double* linear, const En
   std::vector<double> w(k);
   if (f.real) return w;
   double sum = 0.0, size = 0.0;
-  for (double v : e.v) sum += v;
+  for (size_t q = 0; q < e.size(); ++q) sum += e.weight.empty() ? e.v[q] : e.weight[q] * e.v[q];
   for (double t : e.total) size += t;
   for (int c = 0; c < k; ++c) {
     const double prior = linear[c] < 0.0 ? -1.0 / linear[c] : 1.0;

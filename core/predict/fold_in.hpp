@@ -1,7 +1,8 @@
 // Rows that were not in the data: draws of w given its entries v and a draw of the other factor,
 //
-//   log p(w | v, h) = sum_j kernel(v_j, eta_j) / phi + sum_k (inverse log w_k + linear_k w_k - quadratic_k
-//   w_k^2 / 2) - sum_{k < l} coupling_kl w_k w_l,   eta_j = offset_j + sum_k w_k h_jk,
+//   log p(w | v, h) = sum_j c_j kernel(v_j, eta_j) / phi + sum_k (inverse log w_k + linear_k w_k -
+//   quadratic_k w_k^2 / 2) - sum_{k < l} coupling_kl w_k w_l,   eta_j = offset_j + sum_k w_k h_jk, c_j the
+//   weight of an entry (1 by default),
 //
 // by slice sampling, one component after the other (Neal 2003), of log w_k where w >= 0, else of w_k: exact
 // for every family in the limit of many sweeps, and without a step size.
@@ -31,8 +32,9 @@ struct FoldIn {
   double floor;
   const int64_t* start;  // compressed rows of the entries
   const int32_t* index;
-  const double* value;
-  bool zeros;  // absent entries are zeros; for families whose weight is 1
+  const double *value, *weight;  // weight: null if each entry counts once
+  bool zeros;                    // absent entries are zeros; for families whose negative part is 1
+  double zero_weight;            // of each
   int sweeps;
   uint64_t seed;
 

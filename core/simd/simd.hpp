@@ -223,6 +223,13 @@ inline Vec<double> vlog(Vec<double> x) {
   return x;
 }
 
+// ln(1 + x), also where x is small.
+template <class T>
+inline Vec<T> vlog1p(Vec<T> x) {
+  const Vec<T> u = T(1) + x, rounded = u - T(1);
+  return rounded == T(0) ? x : vlog(u) * (x / rounded);
+}
+
 // e^x, clamped to the range of normal floats.
 inline VecF vexp(VecF x) {
   x = x > 87.0f ? splat(87.0f) : x;

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from . import datasets as datasets
 from .data.observations import Observations, observations
 from .data.partition import Assigned, InOrder, Shuffled
-from .data.shards import Shards, shard
+from .data.shards import Shards
 from .dynamics.metrics import Identity, NonNegative, RealValued
 from .dynamics.schedule import Cyclic, Proportional, Reshuffled
 from .dynamics.step_size import Constant, Cyclical, Decay, Power
-from .engines import MPI, Reference, Threads
+from .engines import Threads
 from .errors import DataError, ModelError, PsgldError, PsgldWarning, SamplingError
 from .models import (
     Bernoulli,
@@ -29,6 +29,7 @@ from .models import (
     NegativeBinomial,
     Normal,
     NormalWishart,
+    Ordinal,
     Poisson,
     Tweedie,
 )
@@ -36,13 +37,15 @@ from .optimize import optimize
 from .posterior import Posterior, load
 from .posterior.estimate import Estimate
 from .posterior.predict import Prediction
-from .posterior.recommend import UCB, Mean, Probability, Recommendations, Thompson
 from .runs.progress import Progress
 from .sample import sample
 from .samplers import DSGD, DSGLD, LD, PSGLD, SGLD, BPMFGibbs, Gibbs
 from .system.version import __version__
 
 if TYPE_CHECKING:
+    from .data.shards import shard
+    from .engines import MPI, Reference
+    from .posterior.recommend import UCB, Mean, Probability, Recommendations, Thompson
     from .sklearn import BayesianMF, BayesianNMF
 
 __all__ = [
@@ -81,6 +84,7 @@ __all__ = [
     "Normal",
     "NormalWishart",
     "Observations",
+    "Ordinal",
     "Poisson",
     "Posterior",
     "Power",
@@ -110,11 +114,20 @@ __all__ = [
 
 _ESTIMATORS = ("BayesianMF", "BayesianNMF")
 
+_LATER = {
+    **dict.fromkeys(("MPI", "Reference"), ".engines"),
+    **dict.fromkeys(("UCB", "Mean", "Probability", "Recommendations", "Thompson"), ".posterior.recommend"),
+    "shard": ".data.shards",
+}
+"""Names that most programs do not need, and where they are: imported on first use, so that `import psgld` is quick."""
+
 
 def __getattr__(name: str) -> Any:
-    """Import plots and estimators on first use: the estimators need scikit-learn, which nothing else does."""
+    """Import plots, estimators and names of `_LATER` on first use: the estimators need scikit-learn."""
     if name == "plots":
         return import_module(".posterior.plots", __name__)
+    if name in _LATER:
+        return getattr(import_module(_LATER[name], __name__), name)
     if name not in _ESTIMATORS:
         raise AttributeError(f"module 'psgld' has no attribute {name!r}")
     try:

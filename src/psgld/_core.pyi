@@ -25,6 +25,7 @@ class Grid32:
         start: NDArray[numpy.int64],
         index: NDArray[numpy.int32],
         value: NDArray[Any],
+        weight: NDArray[Any],
         swapped: bool,
         zeros: bool,
         shift: float,
@@ -39,6 +40,7 @@ class Grid32:
     def __init__(
         self,
         v: NDArray[Any],
+        weight: NDArray[Any],
         swapped: bool,
         shift: float,
         first_strip: int,
@@ -79,6 +81,7 @@ class Grid32:
     def inner_strips(self) -> NDArray[numpy.int64]: ...
     def inner_counts(self) -> NDArray[numpy.int64]: ...
     def set_inner_counts(self, counts: NDArray[numpy.int64]) -> None: ...
+    def set_counts(self, outer: NDArray[numpy.float64], inner: NDArray[numpy.float64]) -> None: ...
     def cut_chunks(self, drawn: float) -> None: ...
     def chunk_entries(self, cells: bool) -> NDArray[numpy.int64]: ...
     def slot_parts(self) -> NDArray[numpy.int64]: ...
@@ -90,6 +93,7 @@ class Grid64:
         start: NDArray[numpy.int64],
         index: NDArray[numpy.int32],
         value: NDArray[Any],
+        weight: NDArray[Any],
         swapped: bool,
         zeros: bool,
         shift: float,
@@ -104,6 +108,7 @@ class Grid64:
     def __init__(
         self,
         v: NDArray[Any],
+        weight: NDArray[Any],
         swapped: bool,
         shift: float,
         first_strip: int,
@@ -144,6 +149,7 @@ class Grid64:
     def inner_strips(self) -> NDArray[numpy.int64]: ...
     def inner_counts(self) -> NDArray[numpy.int64]: ...
     def set_inner_counts(self, counts: NDArray[numpy.int64]) -> None: ...
+    def set_counts(self, outer: NDArray[numpy.float64], inner: NDArray[numpy.float64]) -> None: ...
     def cut_chunks(self, drawn: float) -> None: ...
     def chunk_entries(self, cells: bool) -> NDArray[numpy.int64]: ...
     def slot_parts(self) -> NDArray[numpy.int64]: ...
@@ -157,6 +163,7 @@ class Chain32:
         family: str,
         floor: float,
         zeros: bool,
+        zero_weight: float,
         close: bool,
     ) -> None: ...
     @property
@@ -217,6 +224,7 @@ class Chain32:
         rows: NDArray[numpy.int64],
         columns: NDArray[numpy.int64],
         v: NDArray[numpy.float32],
+        weights: NDArray[numpy.float32],
         W: NDArray[numpy.float32],
         H: NDArray[numpy.float32],
     ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]: ...
@@ -236,9 +244,16 @@ class Chain32:
     def noise(self, which: int, iteration: int, of: NDArray[numpy.int64]) -> NDArray[numpy.float32]: ...
     def positions(self, which: int, rows: NDArray[numpy.int64]) -> NDArray[numpy.int64]: ...
     def mu(self, rows: NDArray[numpy.int64], columns: NDArray[numpy.int64]) -> NDArray[numpy.float32]: ...
-    def log_kernel(self, v: NDArray[numpy.float32], mu: NDArray[numpy.float32]) -> float: ...
+    def log_kernel(
+        self, v: NDArray[numpy.float32], mu: NDArray[numpy.float32], weights: NDArray[numpy.float32]
+    ) -> float: ...
     def log_kernel_at(
-        self, pool: Pool, rows: NDArray[numpy.int64], columns: NDArray[numpy.int64], v: NDArray[numpy.float32]
+        self,
+        pool: Pool,
+        rows: NDArray[numpy.int64],
+        columns: NDArray[numpy.int64],
+        v: NDArray[numpy.float32],
+        weights: NDArray[numpy.float32],
     ) -> float: ...
     def save(self) -> None: ...
     def restore(self) -> None: ...
@@ -252,6 +267,7 @@ class Chain64:
         family: str,
         floor: float,
         zeros: bool,
+        zero_weight: float,
         close: bool,
     ) -> None: ...
     @property
@@ -312,6 +328,7 @@ class Chain64:
         rows: NDArray[numpy.int64],
         columns: NDArray[numpy.int64],
         v: NDArray[numpy.float64],
+        weights: NDArray[numpy.float64],
         W: NDArray[numpy.float64],
         H: NDArray[numpy.float64],
     ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]: ...
@@ -331,9 +348,16 @@ class Chain64:
     def noise(self, which: int, iteration: int, of: NDArray[numpy.int64]) -> NDArray[numpy.float32]: ...
     def positions(self, which: int, rows: NDArray[numpy.int64]) -> NDArray[numpy.int64]: ...
     def mu(self, rows: NDArray[numpy.int64], columns: NDArray[numpy.int64]) -> NDArray[numpy.float64]: ...
-    def log_kernel(self, v: NDArray[numpy.float64], mu: NDArray[numpy.float64]) -> float: ...
+    def log_kernel(
+        self, v: NDArray[numpy.float64], mu: NDArray[numpy.float64], weights: NDArray[numpy.float64]
+    ) -> float: ...
     def log_kernel_at(
-        self, pool: Pool, rows: NDArray[numpy.int64], columns: NDArray[numpy.int64], v: NDArray[numpy.float64]
+        self,
+        pool: Pool,
+        rows: NDArray[numpy.int64],
+        columns: NDArray[numpy.int64],
+        v: NDArray[numpy.float64],
+        weights: NDArray[numpy.float64],
     ) -> float: ...
     def save(self) -> None: ...
     def restore(self) -> None: ...
@@ -462,6 +486,9 @@ class Counts:
         outer_index: NDArray[numpy.int32],
         inner_start: NDArray[numpy.int64],
         inner_index: NDArray[numpy.int32],
+        outer_weight: NDArray[numpy.float64],
+        inner_weight: NDArray[numpy.float64],
+        everywhere: float,
     ) -> None: ...
 
 class Gibbs32:
@@ -543,7 +570,7 @@ class Draws32:
         self,
         pool: Pool,
         rows: NDArray[numpy.int64],
-        kind: int,
+        kind: str,
         threshold: float,
         mean: NDArray[numpy.float32],
         second: NDArray[numpy.float32] | None,
@@ -596,7 +623,9 @@ def fold_in(
     start: NDArray[numpy.int64],
     index: NDArray[numpy.int32],
     value: NDArray[numpy.float64],
+    weight: NDArray[numpy.float64],
     zeros: bool,
+    zero_weight: float,
     sweeps: int,
     seed: int,
     out: NDArray[numpy.float32],
@@ -618,7 +647,9 @@ def fold_in(
     start: NDArray[numpy.int64],
     index: NDArray[numpy.int32],
     value: NDArray[numpy.float64],
+    weight: NDArray[numpy.float64],
     zeros: bool,
+    zero_weight: float,
     sweeps: int,
     seed: int,
     out: NDArray[numpy.float64],
@@ -671,7 +702,7 @@ class Draws64:
         self,
         pool: Pool,
         rows: NDArray[numpy.int64],
-        kind: int,
+        kind: str,
         threshold: float,
         mean: NDArray[numpy.float64],
         second: NDArray[numpy.float64] | None,
@@ -694,6 +725,8 @@ class Rows32:
         index: NDArray[numpy.int32],
         value: NDArray[numpy.float32],
         columns: int,
+        weight: NDArray[numpy.float32],
+        zero_weight: float,
     ) -> None: ...
 
 @overload
@@ -762,4 +795,6 @@ class Rows64:
         index: NDArray[numpy.int32],
         value: NDArray[numpy.float64],
         columns: int,
+        weight: NDArray[numpy.float64],
+        zero_weight: float,
     ) -> None: ...

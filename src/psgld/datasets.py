@@ -49,7 +49,7 @@ class Synthetic:
     @property
     def mu(self) -> Array:
         """The means of all cells, (I, J)."""
-        return self.likelihood.response(self.W @ self.H)
+        return self.likelihood.response(self.W @ self.H, *self.likelihood.start(lambda: ()))
 
 
 def synthetic(
@@ -84,7 +84,7 @@ def synthetic(
     if not 0.0 < observed <= 1.0:
         raise DataError(f"observed must be a share of the cells, 0 < observed <= 1, got {observed!r}")
     rng = _rng(seed)
-    member = as_likelihood(likelihood)
+    member = as_likelihood(likelihood).resolved(lambda: np.arange(1.0, 6.0))
     W, H = _factor(rng, rows, rank, member), _factor(rng, cols, rank, member).T
     mean = _MEAN if member.nonnegative_mean else 1.0
     theta = member.typical(mean)
@@ -142,7 +142,9 @@ def ratings(
     names = [
         np.array([f"{kind}-{n + 1}" for n in range(m)]) for kind, m in {"user": users, "item": items}.items()
     ]
-    everything = Observations.from_coo(i, j, values, (users, items), "unobserved", "error", *names)
+    everything = Observations.from_coo(
+        i, j, values, (users, items), "unobserved", row_labels=names[0], col_labels=names[1]
+    )
     V, (r, c, held_out) = everything.split(test, seed=rng)
     triples = r, c, np.asarray(held_out, np.float64)
     return Synthetic(V, W, H, likelihood.fixed((phi,)), triples)

@@ -103,7 +103,7 @@ def optimize(
     # All entries of small data, a tenth of large ones: what is gained at some entries may be lost at others.
     watched = min(data.size, max(_WATCHED, data.size // 10))
     chain = setup.chain(chain_keys(seed, 1)[0], Probes.some(data, watched))
-    climb: Any = _Climb(chain, max_passes, tolerance * data.size)
+    climb: Any = _Climb(chain, max_passes, tolerance * data.total_weight)
     meter = Meter(progress, max_passes * setup.cycle)
     with Interrupt() as interrupt:
         try:
@@ -162,7 +162,7 @@ def _estimate(chain: Any, climb: Any, interrupted: bool) -> Estimate:
     )
     phi = hyper.phi
     if setup.model.likelihood.conjugate:
-        phi = chain.factors.fresh_squared_residuals() / setup.data.size
+        phi = chain.factors.fresh_squared_residuals() / setup.data.total_weight
     likelihood = setup.model.likelihood
     theta = likelihood.joined(phi, hyper.theta.tolist())
     return Estimate(

@@ -13,7 +13,9 @@ from .dynamics.probes import Probes
 from .engines import Engine, Threads
 from .errors import warn
 from .models import FactorModel
+from .posterior.diagnostics import SAID, complaint
 from .posterior.estimate import Estimate
+from .posterior.fit import measured_fit
 from .posterior.posterior import Posterior
 from .posterior.warm_start import check_start, start_at, updates_by
 from .runs.agreement import abort_on_error, checked_keys, for_ranks
@@ -30,7 +32,6 @@ from .runs.inputs import (
     tracked_pairs,
     usual_plan,
 )
-from .runs.loop import Plan
 from .runs.progress import ProgressOption
 from .runs.recorder import Recorder
 from .runs.result import assemble
@@ -48,7 +49,7 @@ def sample(
     rank: int | None = None,
     sampler: Sampler | str | None = None,
     engine: Engine | None = None,
-    draws: int = 200,
+    draws: int | None = None,
     tune: int | None = None,
     thin: int | None = None,
     chains: int = 2,
@@ -78,7 +79,7 @@ def sample(
         `Threads(n)`, all cores by default; or `MPI(n)`, n threads on each rank of an MPI job. All ranks make the same
         call, and rank 0 returns the draws of W and H. `Reference()` runs the update in NumPy.
     draws
-        Number of draws per chain.
+        Number of draws per chain: by default 200, up to 600 for small data.
     tune
         Iterations of burn-in before the first draw. The default is set by the sampler: for PSGLD 200 passes over the
         data, more for small data.
@@ -111,8 +112,9 @@ def sample(
         `psgld.optimize`; or a pair (W, H), of shapes (I, K) and (K, J). Rows and columns of the first two are matched
         by label, new ones are folded in. (`Posterior.update` does this with a short burn-in.)
     starts
-        Number of short chains from random starts, each half as long as the burn-in; all chains start at the last
-        state of the one with the highest log posterior. The draws then describe the posterior around the best mode
+        Number of short chains from random starts, each half as long as the burn-in. If factors are non-negative,
+        as many are then started at crossovers of the best, four times over. All chains of the run start at the last
+        state of the one with the highest log likelihood. The draws then describe the posterior around the best mode
         found, which need not be the only one. Not on `MPI()`.
 
     Examples
@@ -142,10 +144,7 @@ def sample(
     data = ready(data, model, chosen.dtype)
     with ownership(store, engine):
         sampler = for_ranks(chosen, data, engine, strips_in(store) if resume else None)
-        usual_tune, usual_thin = usual_plan(sampler, data, model.components)
-        plan = Plan(
-            int(usual_tune if tune is None else tune), int(draws), int(usual_thin if thin is None else thin)
-        )
+        plan = usual_plan(sampler, data, model.components, draws, tune, thin)
         kept = Draws.empty(chains, plan.draws, data.shape, model, sampler.dtype, keep)
         pairs = None if track is None else tracked_pairs(data, track)
 
@@ -192,11 +191,11 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
     posterior.settings.update(started(work))
     if engine.rank > 0:
         posterior.settings["mpi_rank"] = engine.rank
-    elif posterior.divergences:
-        warn(
-            f"chains diverged {posterior.divergences} time(s), were reset and continued with half the step size; "
-            "the summary says whether they have converged; if not, use a smaller step size and a longer burn-in"
-        )
+    else:
+        posterior.settings["fit"] = measured_fit(result, work.setup.data, work.probes)
+        if work.saver is not None:
+            work.saver.describe({"fit": posterior.settings["fit"]})
+        _warn(posterior)
     if work.saver is not None and work.saver.failure is not None:
         posterior.settings["unsaved"] = f"cannot write {work.saver.path}: {work.saver.failure}"
         warn(
@@ -204,3 +203,16 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
             "returned here are complete: save() them elsewhere"
         )
     return posterior
+
+
+def _warn(posterior: Posterior) -> None:
+    """Issue one warning if the chains diverged or the verdict is not that they converged, with the remedy."""
+    fault = complaint(posterior)
+    if posterior.divergences:
+        after = f"; after that: {fault}" if fault else ""
+        warn(
+            f"chains diverged {posterior.divergences} time(s), were reset and continued with half the step size"
+            f"{after}; if they do not converge, use a smaller step size and a longer burn-in"
+        )
+    elif fault:
+        warn(f"{SAID}: {fault}")

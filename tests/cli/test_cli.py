@@ -23,6 +23,7 @@ import psgld
 from psgld.cli import completion, main, make_parser
 from psgld.cli.completion import subparsers
 from psgld.datasets import ratings, synthetic
+from psgld.models import LIKELIHOODS
 from psgld.posterior.export import TABLES, export
 from psgld.samplers import SAMPLERS
 
@@ -97,7 +98,7 @@ def test_fit_says_what_it_guesses_and_saves(work, tmp_path, capsys):
     run = tmp_path / "run.npz"
     assert main(["fit", str(work / "train.csv"), "-o", str(run), *QUICK]) == 0
     out, err = capsys.readouterr()
-    assert "note: gaussian likelihood, because the values look like ratings" in err
+    assert "note: ordinal likelihood, because the values look like ratings" in err
     assert f"saved to {run}" in err and "Warning" not in err
     post = psgld.load(run)
     assert out.strip() == post.summary()
@@ -127,16 +128,17 @@ def test_fit_json(work, tmp_path, capsys):
     assert main(["fit", str(work / "train.csv"), "-o", str(run), *QUICK, "--json", "-q"]) == 0
     out, err = capsys.readouterr()
     record = json.loads(out)
-    assert err == "" and record["draws"] == 10 and record["model"]["likelihood"]["name"] == "gaussian"
+    assert err == "" and record["draws"] == 10 and record["model"]["likelihood"]["name"] == "ordinal"
     assert record["interrupted"] is False and record["output"] == str(run)
 
 
-@pytest.mark.parametrize("likelihood", ["poisson", "gamma", "compound-poisson", "inverse-gaussian"])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_fit_dense(likelihood, tmp_path):
     np.save(tmp_path / "V.npy", synthetic(12, 10, 2, likelihood).V.dense)
     options = ["--likelihood", likelihood, *QUICK, "-q"]
     assert main(["fit", str(tmp_path / "V.npy"), "-o", str(tmp_path / "run.npz"), *options]) == 0
-    assert not psgld.load(tmp_path / "run.npz").model.bias
+    model = psgld.load(tmp_path / "run.npz").model
+    assert model.likelihood.name == likelihood and not (model.bias and model.nonnegative)
 
 
 def test_fit_columns_absent_duplicates(tmp_path, capsys):
@@ -617,7 +619,8 @@ def test_export_stats_and_cells(suffix, work, tmp_path):
         )
     stats, cells = (exported(tmp_path / f"{what}{suffix}") for what in ("stats", "cells"))
     np.testing.assert_array_equal(stats.lp.to_numpy().reshape(2, 10), post.sample_stats["lp"])
-    np.testing.assert_array_equal(stats.phi.to_numpy().reshape(2, 10), post.draws.phi)
+    for name, drawn in post.parameters.items():
+        np.testing.assert_array_equal(stats[name].to_numpy().reshape(2, 10), drawn)
     assert stats.draw.tolist() == list(range(10)) * 2
     p = post.predict(cells["row"].to_numpy(str), cells["column"].to_numpy(str))
     assert len(cells) == post.shape[0] * post.shape[1]

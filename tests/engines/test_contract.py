@@ -48,6 +48,7 @@ LIKELIHOODS = {
     "power": partial(FactorModel, 2, psgld.Tweedie(0.3, 0.8)),
     "negative-binomial": partial(FactorModel, 2, "negative-binomial"),
     "bernoulli": partial(FactorModel, 2, "bernoulli", bias=True),
+    "ordinal": partial(FactorModel, 2, "ordinal", bias=True),
 }
 FORMS = ("dense", "gaps", "sparse", "zeros")
 
@@ -59,6 +60,8 @@ def values(likelihood, form):
         V = np.random.default_rng(5).normal(1.0, 1.0, (rows, cols))
     elif likelihood == "bernoulli":
         V = (counts(rows, cols, seed=4) > 1).astype(float)
+    elif likelihood == "ordinal":
+        V = np.clip(counts(rows, cols, seed=4), 0.0, 4.0) / 2 + 1.0
     else:
         whole = likelihood.startswith("poisson") or likelihood == "negative-binomial"
         V = counts(rows, cols, seed=4) + (0.0 if whole else 0.5)
@@ -77,7 +80,7 @@ def test_every_family_is_here():
 
 
 def is_possible(sampler, metric, likelihood, form):
-    real = likelihood in ("gaussian", "wishart", "bernoulli")
+    real = likelihood in ("gaussian", "wishart", "bernoulli", "ordinal")
     if (metric == "non-negative" and real) or (metric == "real-valued" and not real):
         return False
     if form == "zeros":
@@ -161,7 +164,8 @@ def test_the_same_chain(name, tmp_path):
 
 def test_every_engine_is_here():
     """`Ranks` stands for `MPI`, which differs by its communicator alone (`test_mpi.py`)."""
-    kinds = {kind for _, kind in inspect.getmembers(engines, inspect.isclass) if issubclass(kind, Engine)}
+    named = [getattr(engines, name) for name in engines.__all__]
+    kinds = {kind for kind in named if inspect.isclass(kind) and issubclass(kind, Engine)}
     here = {type(kind.engine) for kind in ENGINES.values() if kind.engine is not None}
     assert kinds - {Engine} == here | {engines.Ranks, engines.MPI}
 

@@ -80,8 +80,10 @@ def test_draws_only_from_chunks_that_have_entries():
     empty[np.ix_(order[: bounds[1]], SIDES["order1"][: SIDES["bounds1"][1]])] = False
     index = np.nonzero(empty)[1].astype(np.int32)
     start = np.concatenate([[0], np.cumsum(empty.sum(1))])
-    grid = _core.Grid32(start, index, np.ones(len(index)), False, False, 0.0, 0, I, *SIDES.values())
-    made = _core.Chain32(grid, K, False, "poisson", 1e-30, False, False)
+    grid = _core.Grid32(
+        start, index, np.ones(len(index)), np.empty(0), False, False, 0.0, 0, I, *SIDES.values()
+    )
+    made = _core.Chain32(grid, K, False, "poisson", 1e-30, False, 1.0, False)
     one = np.ones(1)
     for wrong in ([1, 1], [0, -1]):
         with pytest.raises(ValueError, match="a chunk without entries"):

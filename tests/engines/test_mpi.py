@@ -85,7 +85,7 @@ RUNS = [  # ranks, strips, cases: m = 1, 2, 4 strips a rank, and ranks that do n
     (2, "2,4,8", "dense,sparse,ratings,zeros", 1),
     (2, "4", "large,wide,zero-gaussian,identity,identity-momentum,gamma,diverging", 2),
     (3, "3,6,12", "sparse,ratings,wide", 1),
-    (3, "4,7", "dense,zeros,gamma,negative-binomial,bernoulli", 1),
+    (3, "4,7", "dense,zeros,weights,weighted-ratings,gamma,negative-binomial,bernoulli,ordinal", 1),
     (4, "4,8,16", "dense,wide,identity-momentum,all-given", 1),
     (4, "6", "sparse,ratings,gamma,diverging", 1),
     (2, "4", "dsgd,dsgd-counts", 2),

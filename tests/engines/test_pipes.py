@@ -96,9 +96,8 @@ def run_on_pipes(number, work, folder):
     return (pickle.loads(out.read_bytes()) if out.exists() else None), [p.exitcode for p in processes]
 
 
-CASES = [
-    (case, blocks) for case in ("dense", "sparse", "ratings", "zeros", "wide", "hops") for blocks in (3, 4)
-]
+NAMES = ("dense", "sparse", "ratings", "zeros", "wide", "hops", "weights", "weighted-ratings")
+CASES = [(case, blocks) for case in NAMES for blocks in (3, 4)]
 
 
 def all_cases(engine):

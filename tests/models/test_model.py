@@ -14,7 +14,7 @@ from psgld.models import LIKELIHOODS, Exponential, FactorModel, GammaPrior, Gaus
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_priors_follow_the_likelihood(name):
     model = FactorModel(rank=3, likelihood=name)
-    real = name in ("gaussian", "bernoulli")
+    real = name in ("gaussian", "bernoulli", "ordinal")
     expected = Normal() if real else Exponential()
     assert model.row_prior == model.col_prior == expected
     assert model.nonnegative != real

@@ -9,6 +9,7 @@ from scipy import sparse, stats
 import psgld
 from psgld.datasets import ratings, synthetic
 from psgld.dynamics.step_size import Power
+from psgld.models import LIKELIHOODS
 from psgld.posterior.fold_in import draw, gaussian, point
 from psgld.posterior.map_rows import nonnegative_mode
 from psgld.posterior.new_rows import Entries, Other
@@ -76,6 +77,15 @@ CASES = {  # one component: v | w ~ p(. | w h), w ~ prior
     "nothing seen": (psgld.Poisson(), 1.0, psgld.Exponential(), []),
     "negative-binomial": (psgld.NegativeBinomial(1.5), 1.0, psgld.Exponential(), [2.0, 0.0, 5.0]),
 }
+
+
+def test_every_family_is_here():
+    """Those whose η may be negative are in `test_rows_of_any_sign_against_quadrature`."""
+    here = {case[0].name for case in CASES.values()} | {member.name for member in SIGNED}
+    assert set(LIKELIHOODS) <= here
+
+
+SIGNED = [psgld.Bernoulli(), psgld.Ordinal((0, 1, 2), cuts=(-0.4, 1.1))]
 
 
 def others_of(likelihood):
@@ -149,12 +159,15 @@ def test_the_mode_is_the_mode(case):
 
 @pytest.mark.parametrize("wishart", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
-def test_rows_of_any_sign_against_quadrature(bias, wishart):
-    """Yes and no, one component and perhaps a bias: the moments of w on a fine grid, and its mode."""
+@pytest.mark.parametrize("likelihood", SIGNED, ids=lambda member: member.name)
+def test_rows_of_any_sign_against_quadrature(likelihood, bias, wishart):
+    """One component and perhaps a bias: the moments of w on a fine grid, and its mode."""
     rng = np.random.default_rng(1)
     h, offset, v = rng.normal(size=12), rng.normal(size=12), rng.integers(0, 2, 12).astype(float)
-    draws, likelihood = 8000, psgld.Bernoulli()
-    o = other(h[:, None], 1.0, 0.7, psgld.Normal(), likelihood, draws, offset, 1.3 if bias else None)
+    draws, theta = 8000, likelihood.start(lambda: ())
+    o = other(
+        h[:, None], 1.0, 0.7, psgld.Normal(), likelihood, draws, offset, 1.3 if bias else None, theta=theta
+    )
     K = 1 + bias
     precision, mean = np.diag([0.7, 1.3][:K]), np.zeros(K)
     if wishart:
@@ -167,7 +180,7 @@ def test_rows_of_any_sign_against_quadrature(bias, wishart):
     logs = -0.5 * np.einsum("...k,kl,...l->...", away, precision, away)
     for x, a, b in zip(v, h, offset, strict=True):
         eta = b + w[..., 0] * a + (w[..., 1] if bias else 0.0)
-        logs = logs + likelihood.kernel(x, eta)
+        logs = logs + likelihood.kernel(x, eta, *theta)
     weight = np.exp(logs - logs.max())
     weight /= weight.sum()
     expected = np.tensordot(weight, w, axes=K)

@@ -94,16 +94,18 @@ def test_scores_of_large_tiles(dtype, bias, rank, kept):
     rows = np.random.default_rng(0).permutation(301)[:280]
     close = {"rtol": 1e-5 if dtype == "float32" else 1e-12}
     sd = mu.std(0, ddof=1)[rows] if kept > 1 else np.zeros((280, 531))
-    for kind, second in ((0, None), (1, sd), (2, (mu > 4.0).mean(0)[rows])):
+    for kind, second in (("mean", None), ("sd", sd), ("above", (mu > 4.0).mean(0)[rows])):
         mean, other = context.scores(rows, kind, 4.0)
         np.testing.assert_allclose(mean, mu.mean(0)[rows], **close)
         if second is None:
             assert other is None
         else:
             np.testing.assert_allclose(other, second, rtol=1e-3, atol=1e-6)
-    bound, nothing = context.scores(rows, 3, -1.5)
+    bound, nothing = context.scores(rows, "bound", -1.5)
     np.testing.assert_allclose(bound, mu.mean(0)[rows] - 1.5 * sd, rtol=1e-3, atol=1e-3)
     assert nothing is None
+    with pytest.raises(ValueError, match='there is no score "median"'):
+        context.scores(rows, "median")
 
 
 def test_filters(post):

@@ -9,7 +9,7 @@ import pytest
 import psgld
 from psgld import _core
 from psgld.posterior.predict import held
-from psgld.posterior.recommend import BOUND, Among, Context
+from psgld.posterior.recommend import Among, Context
 from psgld.runs.draws import Draws
 
 _INFO = Path("/proc/cpuinfo")
@@ -44,7 +44,7 @@ def both(draws, rows, n, width, among, threads=2):
     """The choice by floats and by the screen, and how many cells were scored in floats for the second."""
     context = Context(draws, psgld.Gaussian(), held(draws, psgld.Gaussian()), 0)
     plain, out = np.empty((2, len(rows), n), np.int64)
-    score, _ = context.scores(rows, BOUND, width)
+    score, _ = context.scores(rows, "bound", width)
     pool = _core.Pool(threads)
     _core.best(pool, score, None, among.start, among.seen, among.allowed, plain)
     looked = context.core.best_by_bound(pool, rows, width, among.start, among.seen, among.allowed, out)

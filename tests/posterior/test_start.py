@@ -17,6 +17,7 @@ MODELS = {
     ),
     "negative binomial": psgld.FactorModel(3, psgld.NegativeBinomial()),
     "bernoulli": psgld.FactorModel(3, "bernoulli", bias=True),
+    "ordinal": psgld.FactorModel(3, psgld.Ordinal(range(5)), bias=True),
 }
 STILL = {
     "sampler": psgld.PSGLD(step_size=1e-9, blocks=2),
@@ -34,6 +35,8 @@ def counts() -> np.ndarray:
 
 
 def data_of(name: str) -> np.ndarray:
+    if name == "ordinal":
+        return np.clip(counts(), 0, 4)
     return (counts() > 10).astype(float) if name == "bernoulli" else counts()
 
 

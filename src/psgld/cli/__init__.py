@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import PsgldError, PsgldWarning
+from ..storage.backends import is_resumable
 from ..system.version import __version__
 from . import completion, demo, doctor, evaluate, export, fit, plan, predict, recommend, shard, summary
 from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
@@ -69,7 +70,7 @@ def _guarded(args: Namespace) -> int:
     except KeyboardInterrupt as stop:
         said = ["interrupted", str(stop)]
         if args.command == "fit":  # also by a second Ctrl-C, which does not wait for the first to save
-            said.append("--resume resumes the run" if args.output.suffix == ".zarr" else "nothing was saved")
+            said.append("--resume resumes the run" if is_resumable(args.output) else "nothing was saved")
         say("; ".join(filter(None, said)))
         return INTERRUPTED
     return FAILED

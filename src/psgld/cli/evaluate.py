@@ -6,6 +6,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .options import Parser, add_columns, add_json, add_level, add_skip_unknown
 
 
@@ -15,7 +17,8 @@ def add(commands: Any) -> None:
         "evaluate",
         help="score predictions of held-out entries",
         description="Predict the entries of TEST (any file that `psgld fit` reads) and compare. The\n"
-        "baseline predicts the mean of the test values everywhere: no constant can do better.",
+        "baseline predicts the mean of the test values everywhere: no constant can do better.\n"
+        "With --weight, all scores are weighted means.",
         epilog="Example:\n  psgld evaluate run.npz test.csv --level 0.9",
     )
     parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")
@@ -23,7 +26,7 @@ def add(commands: Any) -> None:
     add_level(parser)
     add_skip_unknown(parser)
     add_json(parser)
-    add_columns(parser, "row", "col", "value")
+    add_columns(parser, "row", "col", "value", "weight")
     parser.set_defaults(run=run)
 
 
@@ -35,15 +38,16 @@ def run(args: Namespace) -> int:
     from .tables import read_entries, select_known
 
     posterior = load(args.run_file)
-    rows, cols, values = read_entries(args.test, args.row, args.col, args.value)
+    rows, cols, values, weights = read_entries(args.test, args.row, args.col, args.value, args.weight)
     keep = select_known(posterior, rows, cols, args.skip_unknown)
-    values = values[keep]
+    values, weights = values[keep], None if weights is None else weights[keep]
     if posterior.seen is not None and posterior.seen.absent == "zero":
         say(
             f"note: absent entries of the run are zeros; scored: the {len(values):,} entries of {args.test.name}"
         )
     posterior.model.check_values(values)
-    s = score(posterior.predict(rows[keep], cols[keep]), values, args.level, float(values.mean()))
+    baseline = float(np.average(values, weights=weights))
+    s = score(posterior.predict(rows[keep], cols[keep]), values, args.level, baseline, weights)
     if args.json:
         print_json(vars(s))
         return 0

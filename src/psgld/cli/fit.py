@@ -19,6 +19,7 @@ from ..models import LIKELIHOODS, MAX_RANK, FactorModel, guess
 from ..posterior.posterior import Posterior
 from ..runs.interrupt import like_ctrl_c
 from ..samplers import SAMPLERS, Sampler
+from ..storage.backends import BACKENDS, durable, is_resumable, is_writable
 from ..storage.resume import STORE_DTYPES
 from .options import (
     INTERRUPTED,
@@ -61,7 +62,7 @@ def add(commands: Any) -> None:
     _add_model(parser)
     _add_sampling(parser)
     _add_store(parser)
-    add_columns(parser, "row", "col", "value")
+    add_columns(parser, "row", "col", "value", "weight")
     parser.set_defaults(run=run)
 
 
@@ -84,6 +85,13 @@ def _add_model(parser: Parser) -> None:
     )
     group.add_argument("--absent", choices=ABSENT, help="meaning of entries that a sparse file does not list")
     group.add_argument(
+        "--zero-weight",
+        type=above_zero,
+        default=1.0,
+        metavar="W",
+        help="with --absent zero: how often each absent entry counts (%(default)g)",
+    )
+    group.add_argument(
         "--duplicates",
         choices=DUPLICATES,
         default="error",
@@ -93,7 +101,7 @@ def _add_model(parser: Parser) -> None:
 
 def _add_sampling(parser: Parser) -> None:
     group = parser.add_argument_group("sampling (defaults depend on the data)")
-    group.add_argument("--draws", type=integer(1), default=200, help="draws per chain (%(default)s)")
+    group.add_argument("--draws", type=integer(1), help="draws per chain (200, up to 600 for small data)")
     group.add_argument("--tune", type=integer(0), help="iterations of burn-in")
     group.add_argument("--thin", type=integer(1), help="iterations per draw")
     group.add_argument("--chains", type=integer(1), default=2, help="independent chains (%(default)s)")
@@ -150,6 +158,7 @@ def run(args: Namespace) -> int:
 
 
 def _run(args: Namespace, engine: Engine) -> int:
+    from ..runs.inputs import DRAWS
     from ..sample import sample
 
     store = _store(args)
@@ -158,7 +167,7 @@ def _run(args: Namespace, engine: Engine) -> int:
     sampler = _sampler(args)
     data = engine.own_share(_read(args))
     model = _model(args, data)
-    numbers = args.chains * args.draws * sum(data.shape) * model.components
+    numbers = args.chains * (args.draws or DRAWS) * sum(data.shape) * model.components
     if not store and engine.rank == 0:
         check_writable(args.output, numbers * (8 if args.dtype == "float64" else 4))
     start = time.perf_counter()
@@ -220,7 +229,7 @@ def _sampler(args: Namespace) -> Sampler:
 
 def _store(args: Namespace) -> dict[str, Any]:
     """Return the options of a store, if the output is one."""
-    if args.output.suffix == ".zarr":
+    if is_resumable(args.output):
         warnings.filterwarnings("ignore", "cannot write", PsgldWarning)  # said below, as an error
         return {
             "store": args.output,
@@ -228,8 +237,8 @@ def _store(args: Namespace) -> dict[str, Any]:
             "checkpoint_every": args.checkpoint_every,
             "store_dtype": args.store_dtype,
         }
-    if args.output.suffix not in ("", ".npz"):
-        raise DataError(f"cannot write {args.output}: give a name that ends in .npz or .zarr")
+    if not is_writable(args.output):
+        raise DataError(f"cannot write {args.output}: give a name that ends in {durable(BACKENDS)}")
     if args.resume or args.store_dtype:
         raise DataError(f"--resume and --store-dtype need a store, such as -o run.zarr, got -o {args.output}")
     return {}
@@ -241,8 +250,13 @@ def _read(args: Namespace) -> Source:
         for name, usual in (("row", None), ("col", None), ("value", None), ("duplicates", "error")):
             if getattr(args, name) != usual:
                 raise DataError(f"--{name} is for files; shards have been read, see psgld shard --{name}")
+        if args.weight is not None or args.zero_weight != 1.0:
+            raise DataError("--weight and --zero-weight are for files; shards have no weights")
         return observations(args.file, args.absent)
-    return Observations.from_file(args.file, args.row, args.col, args.value, args.absent, args.duplicates)
+    columns = args.row, args.col, args.value
+    return Observations.from_file(
+        args.file, *columns, args.absent, args.duplicates, args.weight, args.zero_weight
+    )
 
 
 def _model(args: Namespace, data: Source) -> FactorModel:
@@ -261,7 +275,7 @@ def _model(args: Namespace, data: Source) -> FactorModel:
 def _report(args: Namespace, posterior: Posterior, seconds: float) -> None:
     draws = posterior.draws.phi.shape[1]
     if posterior.interrupted:
-        more = "; --resume resumes the run" if args.output.suffix == ".zarr" else ""
+        more = "; --resume resumes the run" if is_resumable(args.output) else ""
         say(f"interrupted: {posterior.chains} chain(s) × {draws} draws so far saved to {args.output}{more}")
     elif not args.quiet:
         say(f"saved to {args.output} ({size_of(args.output)}) after {seconds:.1f} s")

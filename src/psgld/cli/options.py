@@ -92,7 +92,7 @@ def add_level(parser: Parser) -> None:
 
 
 def add_columns(parser: Parser, *roles: str) -> None:
-    """Add --row, --col and perhaps --value: where a table keeps them."""
+    """Add --row, --col and perhaps --value and --weight: where a table keeps them."""
     group = parser.add_argument_group("columns of the table, by name or by position from 0")
     for role in roles:
         group.add_argument(f"--{role}", type=column, metavar="COL")

@@ -98,7 +98,7 @@ def _seen(args: Namespace, posterior: Any) -> Any:
                 f"{args.run_file} does not say which entries were seen; give --seen FILE, or --all"
             )
         return True
-    rows, cols, values = read_entries(args.seen, args.row, args.col, args.value)
+    rows, cols, values, _ = read_entries(args.seen, args.row, args.col, args.value)
     both = known(posterior.row_labels, posterior.shape[0], rows)
     both &= known(posterior.col_labels, posterior.shape[1], cols)
     if not both.any():

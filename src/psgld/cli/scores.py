@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,21 +28,31 @@ class Scores:
     baseline_mae: float
 
 
-def score(prediction: Prediction, values: NDArray[np.float64], level: float, baseline: float) -> Scores:
-    """Compare posterior means and predictive intervals with held-out values.
+def score(
+    prediction: Prediction,
+    values: NDArray[np.float64],
+    level: float,
+    baseline: float,
+    weights: NDArray[np.float64] | None = None,
+) -> Scores:
+    """Compare posterior means and predictive intervals with held-out values, by means over the entries (weighted ones).
 
     `log_density` is the mean of log E[p(v | μ, φ)]; `coverage` the share of values within their intervals.
     """
     low, high = prediction.interval(level)
     error, plain = values - prediction.mean, values - baseline
+
+    def mean(x: NDArray[Any]) -> float:
+        return float(np.average(x, weights=weights))
+
     return Scores(
         entries=len(values),
-        rmse=float(np.sqrt(np.mean(error**2))),
-        mae=float(np.mean(np.abs(error))),
-        log_density=float(np.mean(prediction.log_density(values))),
+        rmse=math.sqrt(mean(error**2)),
+        mae=mean(np.abs(error)),
+        log_density=mean(prediction.log_density(values)),
         level=level,
-        coverage=float(np.mean((low <= values) & (values <= high))),
+        coverage=mean((low <= values) & (values <= high)),
         baseline=baseline,
-        baseline_rmse=float(np.sqrt(np.mean(plain**2))),
-        baseline_mae=float(np.mean(np.abs(plain))),
+        baseline_rmse=math.sqrt(mean(plain**2)),
+        baseline_mae=mean(np.abs(plain)),
     )

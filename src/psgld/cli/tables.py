@@ -29,20 +29,23 @@ _USUAL = re.compile(r"(row|col|column|user|item|movie|product|document|word)s?([
 """Names of columns that are not mistaken for labels."""
 
 
-def read_entries(path: Path, row: Column, col: Column, value: Column) -> tuple[Labels, Labels, Labels]:
-    """Read a file of entries: row labels, column labels, values. A pair may come several times."""
-    found = read_file(path, row, col, value)
+def read_entries(
+    path: Path, row: Column, col: Column, value: Column, weight: Column = None
+) -> tuple[Labels, Labels, Labels, Labels | None]:
+    """Read a file of entries: row labels, column labels, values, weights. A pair may come several times."""
+    found = read_file(path, row, col, value, weight)
     if isinstance(found, list) and found and isinstance(found[0], Triples):
         rows, cols = merge([part.rows for part in found]), merge([part.cols for part in found])
         values = np.concatenate([part.values for part in found])
         if not len(values):
             raise DataError(f"{path.name}: there are no entries in it")
-        return rows.labels[rows.codes], cols.labels[cols.codes], values.astype(np.float64)
+        weights = None if weight is None else np.concatenate([part.weights for part in found])
+        return rows.labels[rows.codes], cols.labels[cols.codes], values.astype(np.float64), weights
     data = observations(found)
     i, j, values = data.entries(np.arange(data.stored))
     names = zip((i, j), (data.row_labels, data.col_labels), strict=True)
     rows_cols = [at if labels is None else labels[at] for at, labels in names]
-    return rows_cols[0], rows_cols[1], values.astype(np.float64)
+    return rows_cols[0], rows_cols[1], values.astype(np.float64), data.entry_weights
 
 
 def read_pairs(path: Path, row: Column, col: Column, posterior: Posterior) -> tuple[Labels, Labels]:

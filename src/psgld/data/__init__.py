@@ -1,6 +1,6 @@
 """The observed matrix V: built from arrays, tables and files, in memory or on disk, with labels and a partition."""
 
 from .observations import Observations
-from .shards import Shards, shard
+from .shards import Shards
 
-__all__ = ["Observations", "Shards", "shard"]
+__all__ = ["Observations", "Shards"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import as_path, is_number
+from ..checks import as_path, is_integer, is_number
 from ..errors import DataError
 from ..system.atomic import write_arrays
 from .construct import ABSENT as ABSENT
@@ -59,6 +59,10 @@ class Observations(Constructors, Source):
     col_labels: LabelArray | None = None
     totals: tuple[float, float] | None = None
     """Σv and Σ(v - mean)² of the stored values, where they are known: for shards that were loaded."""
+    weights: FloatArray | None = None
+    """How often each entry counts in the likelihood: of the shape of `dense`, or one per value of `csr`; None: once."""
+    zero_weight: float = 1.0
+    """The weight of each entry that is not stored, if these are zeros."""
     before_filling: Observations | None = None
     """The sparse data that these were made from, if `filled` made them."""
 
@@ -91,6 +95,13 @@ class Observations(Constructors, Source):
         assert self.dense is not None
         return self.dense.ravel() if self.dense.size == self.stored else self.dense[self._seen()]
 
+    @property
+    def entry_weights(self) -> FloatArray | None:
+        """The weights of the stored values, row by row; None if each entry counts once."""
+        if self.weights is None or self.csr is not None:
+            return self.weights
+        return self.weights.ravel() if self.weights.size == self.stored else self.weights[self._seen()]
+
     def value_parts(self) -> Iterator[FloatArray]:
         """Yield the stored values: all at once in memory, strip by strip from disk."""
         yield self.values
@@ -104,13 +115,32 @@ class Observations(Constructors, Source):
             return np.diff(self.indptr)
         return np.bincount(self.indices, minlength=self.shape[1]).astype(np.int64, copy=False)
 
+    def _weight_sums(self, axis: int) -> NDArray[np.float64]:
+        weights, (rows, cols) = self.entry_weights, self.shape
+        assert weights is not None
+        extra = weights - self.zero_weight if self.absent == "zero" else weights
+        index = self.indices if axis else np.repeat(np.arange(rows), np.diff(self.indptr))
+        sums = np.bincount(index, extra.astype(np.float64), minlength=self.shape[axis])
+        return np.asarray(
+            sums + (self.zero_weight * (rows, cols)[1 - axis] if self.absent == "zero" else 0.0)
+        )
+
+    def _stored_weight(self) -> float:
+        weights = self.entry_weights
+        return self.stored if weights is None else float(weights.sum(dtype=np.float64))
+
     def _total(self) -> float:
+        if (weights := self.entry_weights) is not None:
+            return float((weights * self.values.astype(np.float64)).sum())
         return float(self.values.sum(dtype=np.float64)) if self.totals is None else self.totals[0]
 
     def _among(self) -> tuple[float, float]:
         if self.totals is not None:
             return self.totals[1] / self.stored, self.totals[0] / self.stored
-        values = self.values
+        values, weights = self.values, self.entry_weights
+        if weights is not None:
+            mean = float(np.average(values.astype(np.float64), weights=weights))
+            return float(np.average(np.square(values - mean), weights=weights)), mean
         return float(values.var(dtype=np.float64)), float(values.mean(dtype=np.float64))
 
     def _least(self) -> float:
@@ -122,14 +152,19 @@ class Observations(Constructors, Source):
     def fingerprint(self, exact: bool = False) -> str:
         """Return a SHA-256 of the data in hexadecimal.
 
-        It depends on the shape, `absent`, the entries and the labels, but not on the order of the entries or on how
-        they are stored. Values are rounded to float32, unless `exact`.
+        It depends on the shape, `absent`, the entries, their weights and the labels, but not on the order of the
+        entries or on how they are stored. Values are rounded to float32, unless `exact`.
         """
         digest = hashlib.sha256(json.dumps([self.shape, self.absent]).encode())
         with np.errstate(over="ignore"):
-            values = self.values.astype("<f8" if exact else "<f4") + 0  # -0.0 is 0.0
+            dtype = "<f8" if exact else "<f4"
+            values = self.values.astype(dtype) + 0  # -0.0 is 0.0
+            weights = self.entry_weights
         for array in (self.indptr.astype("<i8"), self.indices.astype("<i4"), values):
             digest.update(array.data)
+        if weights is not None:
+            digest.update(weights.astype(dtype).data)
+            digest.update(repr(self.zero_weight).encode())
         for labels in self.labels:
             if (
                 labels is not None
@@ -148,9 +183,20 @@ class Observations(Constructors, Source):
 
     def _cells(self, chosen: IntArray) -> Entries:
         rows, cols = np.divmod(chosen, self.shape[1])
+        at, stored = self._stored_at(chosen)
+        return rows, cols, np.where(stored, self.values[at], self.values.dtype.type(0))
+
+    def _stored_at(self, chosen: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
+        """Return the position of each cell among the stored entries, and whether it is one of them."""
         cells = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)) * self.shape[1] + self.indices
         at = np.minimum(np.searchsorted(cells, chosen), self.stored - 1)
-        return rows, cols, np.where(cells[at] == chosen, self.values[at], self.values.dtype.type(0))
+        return at, cells[at] == chosen
+
+    def _cell_weights(self, chosen: IntArray) -> FloatArray:
+        weights = self.entry_weights
+        assert weights is not None
+        at, stored = self._stored_at(chosen)
+        return np.where(stored, weights[at], weights.dtype.type(self.zero_weight))
 
     def filled(self) -> Observations:
         """Return the data as a dense matrix if absent entries are zeros, else the data themselves."""
@@ -161,17 +207,25 @@ class Observations(Constructors, Source):
                 f"{self.shape[0]:,} × {self.shape[1]:,} cells are too many to store their zeros, at most "
                 f"{MOST_CELLS:,} can be; give some of the cells, zeros among them, as (rows, cols, values)"
             )
-        dense = np.zeros(self.shape, self.values.dtype)
-        dense[np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)), self.indices] = self.values
-        filled = Observations.from_dense(dense)
+        dense, at = np.zeros(self.shape, self.values.dtype), self._places()
+        dense[at] = self.values
+        weights = None
+        if self.weights is not None:
+            weights = np.full(self.shape, self.zero_weight, dense.dtype)
+            weights[at] = self.weights
+        filled = Observations.from_dense(dense, weights=weights)
         return replace(filled, row_labels=self.row_labels, col_labels=self.col_labels, before_filling=self)
+
+    def _places(self) -> tuple[IntArray, NDArray[np.int32]]:
+        """Return the row and the column of each stored entry."""
+        return np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)), self.indices
 
     def split(self, fraction: float = 0.1, seed: Any = 0) -> tuple[Observations, LabelledEntries]:
         """Hold out a random fraction of the stored entries; return the rest and the held-out (rows, cols, values).
 
         Held-out rows and columns are labels if the data has any, as `Posterior.predict` takes them. Shape and labels
         stay the same. If absent entries are zeros, held-out entries count as zeros in the training data: the usual
-        protocol for implicit feedback.
+        protocol for implicit feedback. The rest keeps its weights; those of held-out entries are not returned.
         """
         if not is_number(fraction) or not 0 < fraction < 1 or self.stored < 2:
             raise DataError(
@@ -192,12 +246,13 @@ class Observations(Constructors, Source):
             assert self.dense is not None
             dense = self.dense.copy()
             dense[rows, cols] = np.nan
-            return replace(self, dense=dense, stored=left, totals=None), test
+            return replace(self, dense=dense, stored=left, totals=None), test  # weights of NaN do not matter
         keep = np.ones(self.stored, bool)
         keep[chosen] = False
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])[self.csr.indptr]
         csr = Csr(indptr, self.indices[keep], self.values[keep])
-        return replace(self, csr=csr, stored=left, totals=None), test
+        weights = None if self.weights is None else self.weights[keep]
+        return replace(self, csr=csr, stored=left, totals=None, weights=weights), test
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to an .npz file that `from_file` reads back."""
@@ -210,6 +265,8 @@ class Observations(Constructors, Source):
         else:
             arrays |= {**self.csr._asdict(), "shape": self.shape, "absent": self.absent}
             arrays["absent_chosen"] = self.absent_chosen
+        if self.weights is not None:
+            arrays |= {"weights": self.weights, "zero_weight": self.zero_weight}
         try:
             write_arrays(as_path(path), {"psgld": 1, **arrays})
         except OSError as error:
@@ -229,10 +286,18 @@ class Observations(Constructors, Source):
             form,
             str(self.values.dtype),
         ]
+        if self.weights is not None:
+            parts.append("weighted")
         return f"Observations({', '.join(parts + labels)})"
 
 
-def observations(V: Any, absent: str | None = None, duplicates: str = "error") -> Source:
+def observations(
+    V: Any,
+    absent: str | None = None,
+    duplicates: str = "error",
+    weights: Any = None,
+    zero_weight: float = 1.0,
+) -> Source:
     """Convert a matrix in any supported form to `Observations`; shards to `Shards`.
 
     Parameters
@@ -242,9 +307,18 @@ def observations(V: Any, absent: str | None = None, duplicates: str = "error") -
         chunks, or Observations.
     absent : meaning of the entries that sparse data does not store, "unobserved" (default) or "zero".
     duplicates : "error", "sum", "mean" or "last", for several entries of the same pair.
+    weights : how often each entry counts in the likelihood, Σ w_ij log p(v_ij | μ_ij): numbers > 0 in the form of V
+        (an array of its shape, a sparse matrix with the same stored entries, or one per stored entry or line); or
+        the column of a table or a text file. By default each entry counts once.
+    zero_weight : with absent="zero", the weight of each entry that is not stored.
     """
     if isinstance(V, (str, PathLike)):
         if Path(V).is_dir() or "://" in str(V):
-            return from_any(Observations, Observations.open_folder(V), absent, duplicates)
-        return Observations.from_file(V, absent=absent, duplicates=duplicates)
-    return from_any(Observations, V, absent, duplicates)
+            V = Observations.open_folder(V)
+        elif weights is None or isinstance(weights, str) or is_integer(weights):
+            return Observations.from_file(
+                V, absent=absent, duplicates=duplicates, weight=weights, zero_weight=zero_weight
+            )
+        else:
+            V = Observations.from_file(V, absent=absent, duplicates=duplicates)
+    return from_any(Observations, V, absent, duplicates, weights, zero_weight)

@@ -23,7 +23,7 @@ _ENTRY = 16
 """The least bytes per entry in memory: two encoded labels and a value."""
 
 
-def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
+def read_file(path: Path, row: Column, col: Column, value: Column, weight: Column = None) -> Any:
     """Return the content of a file: an array, a sparse matrix, a mapping of saved arrays, or an iterable of triples."""
     if path.is_dir():
         raise DataError(f"{path} is a directory; give the path of a file")
@@ -37,14 +37,18 @@ def read_file(path: Path, row: Column, col: Column, value: Column) -> Any:
         )
     with _reading(path):
         if suffix == ".parquet":
-            return _read_parquet(path, row, col, value)
+            return _read_parquet(path, row, col, value, weight)
+        if suffix in TEXT:
+            return read_text(path, row, col, value, weight)
+        if weight is not None:
+            raise DataError(
+                f"{path.name} has no columns, so none of weights; give weights= in psgld.observations"
+            )
         if suffix == ".mtx":
             return read_market(path)
         if suffix == ".npy":
             return read_npy(path)
-        if suffix == ".npz":
-            return _read_npz(path)
-        return read_text(path, row, col, value)
+        return _read_npz(path)
 
 
 @contextmanager
@@ -104,9 +108,9 @@ def read_parquet_labels(path: Path, choose: Callable[[list[str]], tuple[int, int
         return [column for _, column, _ in read]
 
 
-def _read_parquet(path: Path, row: Column, col: Column, value: Column) -> Iterable[Triples]:
+def _read_parquet(path: Path, row: Column, col: Column, value: Column, weight: Column) -> Iterable[Triples]:
     with _open_parquet(path) as file:
         names = file.schema_arrow.names
-        three = [names[at] for at in choose_columns(names, row, col, value)]
+        chosen = [names[at] for at in choose_columns(names, row, col, value, weight)]
         check_memory(file.metadata.num_rows * _ENTRY, path.name)
-        return [frame_triples(batch, *three) for batch in file.iter_batches(1 << 20, columns=three)]
+        return [frame_triples(batch, *chosen) for batch in file.iter_batches(1 << 20, columns=chosen)]

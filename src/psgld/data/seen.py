@@ -84,4 +84,7 @@ def aligned(
     if data.row_labels is None and data.col_labels is None:
         return data
     i, j, values = data.entries(np.arange(data.stored))
-    return Observations.from_coo(places[0][i], places[1][j], values, shape, data.absent)
+    return Observations.from_coo(
+        places[0][i], places[1][j], values, shape, data.absent,
+        weights=data.entry_weights, zero_weight=data.zero_weight,
+    )  # fmt: skip

@@ -113,12 +113,32 @@ class Source(ABC):
         dense: FloatArray | None
         csr: Csr | None
 
+    weights: FloatArray | None = None
+    zero_weight: float = 1.0
+
     # -- shared by all sources ---------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
         """Number of observed entries: `stored`, or I · J if absent entries are zeros."""
         return self.shape[0] * self.shape[1] if self.absent == "zero" else self.stored
+
+    @property
+    def weighted(self) -> bool:
+        """Whether entries have weights: an entry of weight w counts w times in the likelihood."""
+        return self.weights is not None
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights of the observed entries: `size`, if each counts once."""
+        if not self.weighted:
+            return self.size
+        return self._stored_weight() + self.zero_weight * (self.size - self.stored)
+
+    @property
+    def entry_weights(self) -> FloatArray | None:
+        """The weights of the stored values in row-major order; None if each entry counts once."""
+        return None
 
     @property
     def labels(self) -> tuple[LabelArray | None, LabelArray | None]:
@@ -163,6 +183,10 @@ class Source(ABC):
             return np.full(self.shape[axis], cells // self.shape[axis], np.int64)
         return self._stored_counts(axis)
 
+    def weight_sums(self, axis: int) -> NDArray[Any]:
+        """Return the total weight of each row (axis 0) or column (axis 1): `counts`, if each entry counts once."""
+        return self._weight_sums(axis) if self.weighted else self.counts(axis)
+
     def row_counts(self) -> IntArray:
         """Return the number of observed entries of each row."""
         return self.counts(0)
@@ -172,15 +196,15 @@ class Source(ABC):
         return self.counts(1)
 
     def mean(self) -> float:
-        """Return the mean of the observed entries."""
-        return self._total() / self.size
+        """Return the weighted mean of the observed entries."""
+        return self._total() / self.total_weight
 
     def variance(self) -> float:
-        """Return the variance (mean squared deviation) of the observed entries; inf if it overflows."""
+        """Return the weighted variance (mean squared deviation) of the observed entries; inf if it overflows."""
         mean = self.mean()
         among, own = self._among()
         among += (own - mean) * (own - mean)  # a product, because a power raises OverflowError
-        share = self.stored / self.size
+        share = self._stored_weight() / self.total_weight
         return share * among + (1 - share) * (mean * mean)
 
     def min(self) -> float:
@@ -207,11 +231,21 @@ class Source(ABC):
 
         If absent entries are zeros, they are drawn like the others, with the value 0.
         """
-        if n >= self.size:
-            chosen = np.arange(self.size)
-        else:
-            chosen = np.sort(np.random.default_rng(seed).choice(self.size, n, replace=False, shuffle=False))
+        chosen = self._chosen(n, seed)
         return self.entries(chosen) if self.absent != "zero" else self._cells(chosen)
+
+    def sample_weights(self, n: int, seed: Any = 0) -> FloatArray | None:
+        """Return the weights of the entries of `sample_entries`; None if each entry counts once."""
+        weights = self.entry_weights
+        if weights is None:
+            return None
+        chosen = self._chosen(n, seed)
+        return weights[chosen] if self.absent != "zero" else self._cell_weights(chosen)
+
+    def _chosen(self, n: int, seed: Any) -> IntArray:
+        if n >= self.size:
+            return np.arange(self.size)
+        return np.sort(np.random.default_rng(seed).choice(self.size, n, replace=False, shuffle=False))
 
     def row_index(self, labels: Any) -> IntArray:
         """Return the row indices of labels. Without row labels, the labels are indices, and are checked."""
@@ -265,7 +299,19 @@ class Source(ABC):
 
     @abstractmethod
     def _total(self) -> float:
-        """Return Σv of the stored values."""
+        """Return Σ w v of the stored values."""
+
+    def _stored_weight(self) -> float:
+        """Return the sum of the weights of the stored entries."""
+        return self.stored
+
+    def _weight_sums(self, axis: int) -> NDArray[np.float64]:
+        """Return `weight_sums` of weighted data."""
+        raise NotImplementedError
+
+    def _cell_weights(self, chosen: IntArray) -> FloatArray:
+        """Return the weights of `_cells` of weighted data."""
+        raise NotImplementedError
 
     @abstractmethod
     def _among(self) -> tuple[float, float]:

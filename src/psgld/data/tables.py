@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, warn
 from .labels import Coded, FloatArray, encode, real
+from .weights import list_weights
 
 Column = str | int | None
 """A column by name or by position; None for the default one."""
@@ -24,16 +25,20 @@ _TIME = re.compile(r"(unix_?)?time(_?stamp)?|date(_?time)?")
 
 
 class Triples(NamedTuple):
-    """Entries with encoded labels."""
+    """Entries with encoded labels, and their weights, if they have any."""
 
     rows: Coded
     cols: Coded
     values: FloatArray
+    weights: FloatArray | None = None
 
 
-def triples(rows: Any, cols: Any, values: Any) -> Triples:
+def triples(rows: Any, cols: Any, values: Any, weights: Any = None) -> Triples:
     """Encode the labels of entries; raise DataError unless rows, columns and values have the same length."""
-    coded = Triples(encode(rows, "row label"), encode(cols, "column label"), real(values))
+    values = real(values)
+    if weights is not None:
+        weights = list_weights(weights, len(values))
+    coded = Triples(encode(rows, "row label"), encode(cols, "column label"), values, weights)
     lengths = len(coded.rows.codes), len(coded.cols.codes), len(coded.values)
     if len(set(lengths)) > 1:
         raise DataError(
@@ -47,8 +52,10 @@ def is_frame(x: object) -> bool:
     return _library(x) in FRAMES and type(x).__name__ in ("DataFrame", "Table", "RecordBatch")
 
 
-def frame_triples(frame: Any, row: Column = None, col: Column = None, value: Column = None) -> Triples:
-    """Return the entries in three columns of a data frame."""
+def frame_triples(
+    frame: Any, row: Column = None, col: Column = None, value: Column = None, weight: Column = None
+) -> Triples:
+    """Return the entries in three columns of a data frame, and their weights in a fourth one, if it is named."""
     names = list(frame.schema.names if _library(frame) == "pyarrow" else frame.columns)
     if row is None and col is None and value is None and _is_matrix(frame, names):
         raise DataError(
@@ -56,7 +63,7 @@ def frame_triples(frame: Any, row: Column = None, col: Column = None, value: Col
             "(frame.to_numpy()), else name the columns of row, column and value (Observations.from_frame)"
         )
     columns = []
-    for role, at in zip(_ROLES, choose_columns(names, row, col, value), strict=True):
+    for role, at in zip((*_ROLES, "weight"), choose_columns(names, row, col, value, weight), strict=False):
         column, nulls = column_of(frame, at)
         if nulls:
             raise DataError(f"{nulls} null(s) in column {names[at]!r} ({role}); drop those entries first")
@@ -104,8 +111,10 @@ def column_of(frame: Any, at: int) -> tuple[NDArray[Any], int]:
     return column.to_numpy(zero_copy_only=False), column.null_count
 
 
-def choose_columns(names: Sequence[Any], row: Column, col: Column, value: Column) -> list[int]:
-    """Return the positions of the row, column and value columns.
+def choose_columns(
+    names: Sequence[Any], row: Column, col: Column, value: Column, weight: Column = None
+) -> list[int]:
+    """Return the positions of the row, column and value columns, and of the weights, if their column is named.
 
     By default these are the columns named row, col (or column) and value, else the first unused columns; an index or
     a time is used only if there are no others. If other columns than an index, or a time at the end, remain unused, a
@@ -113,18 +122,22 @@ def choose_columns(names: Sequence[Any], row: Column, col: Column, value: Column
     """
     lower = [str(name).strip().lower() for name in names]
     chosen = [_position(names, wanted) for wanted in (row, col, value)]
+    weights = [at] if (at := _position(names, weight)) is not None else []
     for i, usual in enumerate(_ROLES.values()):
         if chosen[i] is None:
             chosen[i] = next((lower.index(name) for name in usual if name in lower), None)
-    free = [at for at in range(len(names)) if at not in chosen]
+    free = [at for at in range(len(names)) if at not in (*chosen, *weights)]
     likely = [at for at in free if not (_INDEX.fullmatch(lower[at]) or _TIME.fullmatch(lower[at]))]
     order = iter(likely if len(likely) >= chosen.count(None) else free)
     found = [next(order, None) if at is None else at for at in chosen]
     complete = [at for at in found if at is not None]
     if len(complete) < 3:
         raise DataError(f"three columns are needed (row, column, value), got {list(names)}")
-    if len(set(complete)) < 3:
-        raise DataError(f"row, column and value must be three different columns of {list(names)}")
+    if len({*complete, *weights}) < 3 + len(weights):
+        roles = (
+            "row, column, value and weight must be four" if weights else "row, column and value must be three"
+        )
+        raise DataError(f"{roles} different columns of {list(names)}")
     doubtful = (
         not _INDEX.fullmatch(lower[at]) and not (_TIME.fullmatch(lower[at]) and at > max(complete))
         for at in free
@@ -135,7 +148,7 @@ def choose_columns(names: Sequence[Any], row: Column, col: Column, value: Column
         warn(
             f"row, column and value are read from {taken}, of {len(names)} columns; name the columns to use others"
         )
-    return complete
+    return complete + weights
 
 
 def _position(names: Sequence[Any], wanted: Column) -> int | None:

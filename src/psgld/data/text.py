@@ -43,11 +43,23 @@ class _Layout(NamedTuple):
     header: bool
     width: int
     """The number of fields of the first line."""
+    name: str = "value"
+    """What the third column holds."""
 
 
-def read_text(path: Path, row: Column, col: Column, value: Column) -> list[Triples]:
-    """Read a whole file of delimited text."""
-    layout = _layout(path, row, col, value)
+def read_text(path: Path, row: Column, col: Column, value: Column, weight: Column = None) -> list[Triples]:
+    """Read a whole file of delimited text; the weights, if they have a column, by a second pass over it."""
+    layout = _layout(path, row, col, value, weight)
+    if weight is not None:
+        *three, at = layout.columns
+        values = _read(path, layout._replace(columns=three))
+        weights = _read(path, layout._replace(columns=[*three[:2], at], name="weight"))
+        return [v._replace(weights=w.values) for v, w in zip(values, weights, strict=True)]
+    return _read(path, layout)
+
+
+def _read(path: Path, layout: _Layout) -> list[Triples]:
+    """Read three columns of a file."""
     try:
         return [triples(*arrays) for arrays in _parse(path, layout, _NUMBERS)]
     except ValueError:
@@ -136,23 +148,23 @@ def _load(lines: list[str], layout: _Layout, dtype: np.dtype[Any]) -> list[NDArr
     return [table[name] for name in dtype.names or ()]
 
 
-def _layout(path: Path, row: Column, col: Column, value: Column) -> _Layout:
+def _layout(path: Path, row: Column, col: Column, value: Column, weight: Column = None) -> _Layout:
     """Detect the delimiter, the columns and a header from the first lines."""
     lines = first_lines(path, 10)
     if not lines:
         raise DataError(f"{path.name}: the file is empty")
-    needed = 1 + max([2, *(at for at in (row, col, value) if isinstance(at, int))])
+    needed = 1 + max([2, *(at for at in (row, col, value, weight) if isinstance(at, int))])
     possible = [d for d in DELIMITERS if len(split_line(lines[0], d)) >= needed]
     if not possible:
         raise DataError(f"{path.name}, line 1: no delimiter gives {needed} fields: {_short(lines[0])}")
     even = (d for d in possible if len({len(split_line(line, d)) for line in lines}) == 1)
     delimiter = next(even, possible[0])
     fields = split_line(lines[0], delimiter)
-    named = any(isinstance(column, str) for column in (row, col, value))
+    named = any(isinstance(column, str) for column in (row, col, value, weight))
     if not named:
-        at = choose_columns(range(len(fields)), row, col, value)
+        at = choose_columns(range(len(fields)), row, col, value, weight)[:3]
         named = _is_header([split_line(line, delimiter) for line in lines], at)
-    columns = choose_columns(fields if named else range(len(fields)), row, col, value)
+    columns = choose_columns(fields if named else range(len(fields)), row, col, value, weight)
     return _Layout(delimiter, columns, named, len(fields))
 
 
@@ -207,9 +219,9 @@ def _problem(fields: list[str], layout: _Layout) -> str | None:
     if not row or not col:
         return "a row or column label is missing"
     if not _is_number(value):
-        return f"value {value!r} is not a number"
+        return f"{layout.name} {value!r} is not a number"
     if not math.isfinite(float(value)):
-        return f"value {value!r} is not finite"
+        return f"{layout.name} {value!r} is not finite"
     return f"{len(fields)} fields, the first line has {layout.width}" if any(fields[layout.width :]) else None
 
 

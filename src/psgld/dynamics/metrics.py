@@ -37,7 +37,7 @@ class Metric(Recorded, ABC):
     """The default ρ. Momentum makes steps ρ/(1-ρ) times longer along slow directions, and no coarser along others."""
 
     @abstractmethod
-    def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: float, curvature: float) -> None:
         """Recompute the constant parts of D at the current state; `curvature` is the likelihood's bound at φ = 1."""
 
     def rescale(self, factors: Factors, hyper: Hyper) -> None:
@@ -81,7 +81,7 @@ class Identity(Metric):
     name = "identity"
     momentum = 0.0
 
-    def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: float, curvature: float) -> None:
         """Do nothing: D does not change."""
 
     def due(self, upkeep: int) -> bool:
@@ -107,7 +107,7 @@ class NonNegative(Metric):
 
     name = "non-negative"
 
-    def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: float, curvature: float) -> None:
         """Recompute b at the current state: one pass over the data."""
         factors.accumulate("weight")
         self.rescale(factors, hyper)
@@ -180,7 +180,7 @@ class RealValued(Metric):
 
     name = "real-valued"
 
-    def refresh(self, factors: Factors, hyper: Hyper, size: int, curvature: float) -> None:
+    def refresh(self, factors: Factors, hyper: Hyper, size: float, curvature: float) -> None:
         """Recompute q at the current state: sums over the factors, cheap enough for every cycle."""
         weighted = curvature * (factors.sums()[:, 2] / (size * hyper.phi))
         for which, other in ((W, H), (H, W)):

@@ -30,6 +30,8 @@ class Probes:
     values: NDArray[np.float64]
     size: int
     """N."""
+    weights: NDArray[np.float64] | None = None
+    """The weights of the entries; None if each counts once."""
 
     @classmethod
     def of(cls, data: Source, entries_between_draws: int) -> Probes:
@@ -44,14 +46,21 @@ class Probes:
     def some(cls, data: Source, number: int) -> Probes:
         """Choose that many entries at random, with a fixed seed."""
         *index, values = data.sample_entries(number, seed=0)
-        return cls(tuple(np.asarray(i, np.int64) for i in index), np.asarray(values, np.float64), data.size)
+        weights = data.sample_weights(number, seed=0)
+        return cls(
+            tuple(np.asarray(i, np.int64) for i in index),
+            np.asarray(values, np.float64),
+            data.size,
+            None if weights is None else np.asarray(weights, np.float64),
+        )
 
     def placed(self, factors: ReadableFactors, shift: float) -> PlacedProbes:
         """Return these entries with the positions of their rows and columns in a chain, in the order of its memory."""
         order = factors.order(self.index)
         places = tuple(factors.positions(which, i[order]) for which, i in enumerate(self.index))
         scale = self.size / max(len(self.values), 1)
-        return PlacedProbes(factors, places, self.values[order] - shift, scale)
+        weights = None if self.weights is None else self.weights[order]
+        return PlacedProbes(factors, places, self.values[order] - shift, scale, weights)
 
 
 @final
@@ -59,26 +68,37 @@ class PlacedProbes:
     """The monitored entries of one chain."""
 
     def __init__(
-        self, factors: ReadableFactors, places: Places, values: NDArray[np.float64], scale: float
+        self,
+        factors: ReadableFactors,
+        places: Places,
+        values: NDArray[np.float64],
+        scale: float,
+        weights: NDArray[np.float64] | None = None,
     ) -> None:
-        self.values = values
+        self.values, self.weights = values, weights
         self.mean_square = float(np.square(values).mean()) if len(values) else 0.0
         self._factors, self._scale = factors, scale
-        self.entries = Entries(places, values.astype(factors.dtype))
-        """Positions in the factors, and values in the dtype of the core."""
+        weighing = None if weights is None else weights.astype(factors.dtype)
+        self.entries = Entries(places, values.astype(factors.dtype), weighing)
+        """Positions in the factors, and values and weights in the dtype of the core."""
         self._normaliser: tuple[tuple[float, ...], float] | None = None
 
     def means(self) -> NDArray[Any]:
         """Return μ at the monitored entries."""
         return np.asarray(self._factors.mu(self.entries.places))
 
+    def scaled(self, logs: NDArray[np.float64]) -> float:
+        """Return (N / M) Σ w log p of log densities at the monitored entries, of weight w."""
+        return self._scale * float(np.sum(logs if self.weights is None else self.weights * logs))
+
     def log_likelihood(self, likelihood: Likelihood, theta: tuple[float, ...], kernel: Any = None) -> Any:
-        """Return (N / M) Σ log p(v | μ, θ) over the monitored entries.
+        """Return (N / M) Σ w log p(v | μ, θ) over the monitored entries, of weight w.
 
         `kernel` is the sum of the log kernels, of one state or of several; by default that of the current state.
         """
         if self._normaliser is None or self._normaliser[0] != theta:
-            self._normaliser = theta, float(np.sum(likelihood.log_normaliser(self.values, *theta)))
+            terms = likelihood.log_normaliser(self.values, *theta)
+            self._normaliser = theta, float(np.sum(terms if self.weights is None else self.weights * terms))
         if kernel is None:
             kernel = float(self._factors.log_kernel(*self.entries))
         phi, _ = likelihood.split(theta)

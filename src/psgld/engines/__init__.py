@@ -3,12 +3,17 @@
 Only `reference/` contains mathematics.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .base import Engine, Factors, Grid, H, ReadableFactors, Stretch, W
 from .communicator import Communicator
-from .distributed.engine import Ranks
-from .distributed.mpi import MPI
-from .reference.engine import Reference
 from .threads import Threads
+
+if TYPE_CHECKING:
+    from .distributed.engine import Ranks
+    from .distributed.mpi import MPI
+    from .reference.engine import Reference
 
 __all__ = [
     "MPI",
@@ -24,3 +29,12 @@ __all__ = [
     "Threads",
     "W",
 ]
+
+_LATER = {"MPI": ".distributed.mpi", "Ranks": ".distributed.engine", "Reference": ".reference.engine"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the engines that most programs do not need on first use."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATER[name], __name__), name)

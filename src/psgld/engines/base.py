@@ -39,10 +39,11 @@ Places = tuple[NDArray[np.int64], ...]
 
 
 class Entries(NamedTuple):
-    """Entries of V: their positions in the factor of each mode, and their values."""
+    """Entries of V: their positions in the factor of each mode, their values, and their weights, if they have any."""
 
     places: Places
     values: NDArray[Any]
+    weights: NDArray[Any] | None = None
 
 
 @final
@@ -117,8 +118,8 @@ class ReadableFactors(Protocol):
     def mu(self, places: Places) -> NDArray[Any]:
         """Return Σ_k w_ik h_kj at the positions of entries."""
 
-    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at the positions of entries."""
+    def log_kernel(self, places: Places, values: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
+        """Return φ Σ w (log p(v | μ) - log normaliser) at the positions of entries of weight w (1 by default)."""
 
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
@@ -270,8 +271,8 @@ class Factors(ABC):
         """Return Σ_k w_ik h_kj at the positions of entries."""
 
     @abstractmethod
-    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at the positions of entries."""
+    def log_kernel(self, places: Places, values: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
+        """Return φ Σ w (log p(v | μ) - log normaliser) at the positions of entries of weight w (1 by default)."""
 
     # -- state ---------------------------------------------------------------------------------------------
 

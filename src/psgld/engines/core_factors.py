@@ -22,12 +22,26 @@ NO_DRAWS = np.empty((0, 0), np.int32)
 """Tells the core to read all entries."""
 
 
+def given(weights: NDArray[Any] | None, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return weights as the core takes them: an empty array if each entry counts once."""
+    return np.empty(0, dtype) if weights is None else weights
+
+
 def core_chain(
     grid: CoreGrid, components: int, likelihood: Likelihood, floor: float
 ) -> _core.Chain32 | _core.Chain64:
     """Return a chain of the core, in the precision of the grid."""
     make = _core.Chain32 if isinstance(grid.core, _core.Grid32) else _core.Chain64
-    return make(grid.core, components, grid.swapped, likelihood.functor, floor, grid.zeros, grid.thin)
+    return make(
+        grid.core,
+        components,
+        grid.swapped,
+        likelihood.functor,
+        floor,
+        grid.zeros,
+        grid.zero_weight,
+        grid.thin,
+    )
 
 
 class CoreFactors(Factors):

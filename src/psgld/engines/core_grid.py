@@ -30,6 +30,8 @@ class CoreGrid:
     zeros: bool
     part_sizes: NDArray[np.int64]
     """The number of entries of each part."""
+    zero_weight: float = 1.0
+    """The weight of each implicit zero."""
     hopping: bool = False
     """Whether each rank owns parts, and chains move from rank to rank; otherwise each rank owns strips."""
 
@@ -73,9 +75,17 @@ def core_grid(
     if data.on_disk is not None:
         return mapped_grid(data.on_disk, (outer, inner), shift, dtype, swapped)
     if data.csr is None:
-        return make(np.ascontiguousarray(data.dense), swapped, shift, *sides)
-    indptr, indices, values = data.csr
-    return make(indptr, indices, values, swapped, data.absent == "zero", shift, *sides)
+        weights = np.empty((0, 0)) if data.weights is None else np.ascontiguousarray(data.weights)
+        grid = make(np.ascontiguousarray(data.dense), weights, swapped, shift, *sides)
+    else:
+        indptr, indices, values = data.csr
+        weights = np.empty(0) if data.weights is None else data.weights
+        zeros = data.absent == "zero"
+        grid = make(indptr, indices, values, weights, swapped, zeros, shift, *sides)
+    if data.weighted:
+        counts = [np.asarray(data.weight_sums(axis), np.float64) for axis in range(len(data.shape))]
+        grid.set_counts(*(counts[::-1] if swapped else counts))
+    return grid
 
 
 def whole_grid(
@@ -86,7 +96,7 @@ def whole_grid(
     swapped, zeros = columns_are_outer(data), data.absent == "zero"
     entries = core.entries().T if swapped else core.entries()
     sizes = part_sizes(entries, strips, zeros)
-    return CoreGrid(core, data.shape, strips[W].number, swapped, zeros, sizes, hopping)
+    return CoreGrid(core, data.shape, strips[W].number, swapped, zeros, sizes, data.zero_weight, hopping)
 
 
 def outer_first(strips: ModeStrips, swapped: bool) -> tuple[Strips, Strips]:

@@ -20,7 +20,7 @@ from ..errors import ModelError
 from ..models import Likelihood
 from ..system.limits import available_cores
 from .base import WEIGHTS, Engine, Entries, Places, Stretch, SumName
-from .core_factors import NO_DRAWS, CoreFactors, core_chain
+from .core_factors import NO_DRAWS, CoreFactors, core_chain, given
 from .core_grid import CoreGrid, whole_grid
 
 
@@ -96,8 +96,11 @@ class ThreadedFactors(CoreFactors):
         buffers: tuple[NDArray[Any], ...],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Run iterations, and read the factors at `marks`, all in one call of the core."""
-        (i, j), values = entries
-        return self.core.advance_marking(self._pool, *_numbers(stretch), marks, i, j, values, *buffers)
+        (i, j), values, weights = entries
+        weighing = given(weights, self.dtype)
+        return self.core.advance_marking(
+            self._pool, *_numbers(stretch), marks, i, j, values, weighing, *buffers
+        )
 
     def reserve(self, buffers: NDArray[Any]) -> None:
         """Have the operating system allocate the pages of an array of draws ahead of use, on all threads."""
@@ -188,10 +191,10 @@ class ThreadedFactors(CoreFactors):
         """Return Σ_k w_ik h_kj at the positions of entries."""
         return self.core.mu(*places)
 
-    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at the positions of entries."""
+    def log_kernel(self, places: Places, values: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
+        """Return φ Σ w (log p(v | μ) - log normaliser) at the positions of entries of weight w (1 by default)."""
         i, j = places
-        return self.core.log_kernel_at(self._pool, i, j, values)
+        return self.core.log_kernel_at(self._pool, i, j, values, given(weights, self.dtype))
 
 
 def _numbers(stretch: Stretch) -> _Numbers:

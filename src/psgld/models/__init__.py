@@ -8,7 +8,8 @@ from psgld.models.likelihoods.base import Likelihood
 from psgld.models.likelihoods.bernoulli import Bernoulli
 from psgld.models.likelihoods.members import CompoundPoisson, Gamma, Gaussian, InverseGaussian, Poisson
 from psgld.models.likelihoods.negative_binomial import NegativeBinomial
-from psgld.models.likelihoods.parameter_move import ParameterMove
+from psgld.models.likelihoods.ordinal import Ordinal
+from psgld.models.likelihoods.parameter_move import Move, ParameterMove
 from psgld.models.likelihoods.registry import FAMILIES, LIKELIHOODS, guess, likelihood, likelihood_from_dict
 from psgld.models.likelihoods.tweedie import Tweedie
 from psgld.models.priors.families import (
@@ -39,9 +40,11 @@ __all__ = [
     "InverseGaussian",
     "Likelihood",
     "Moments",
+    "Move",
     "NegativeBinomial",
     "Normal",
     "NormalWishart",
+    "Ordinal",
     "ParameterMove",
     "Poisson",
     "Prior",

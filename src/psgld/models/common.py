@@ -46,3 +46,8 @@ def log_sum_exp(terms: Callable[[slice], Array], size: int, width: int) -> Array
         block -= top[:, None]
         out[part] = top + np.log(np.exp(block, out=block).sum(axis=1))
     return out
+
+
+def total(terms: ArrayLike, weights: Array | None = None) -> float:
+    """Return Σ terms, or Σ w terms."""
+    return float(np.sum(terms if weights is None else weights * np.asarray(terms)))

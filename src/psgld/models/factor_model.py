@@ -34,9 +34,10 @@ class FactorModel:
         The number of components K, 1 to 1000.
     likelihood
         A likelihood, or its name: "poisson", "gaussian", "gamma", "compound-poisson", "inverse-gaussian",
-        "negative-binomial", "bernoulli".
+        "negative-binomial", "bernoulli", "ordinal".
     row_prior, col_prior
-        The priors of W and of H; by default `Normal()` for `Gaussian()` and `Bernoulli()`, `Exponential()` for others.
+        The priors of W and of H; by default `Normal()` for `Gaussian()`, `Bernoulli()` and `Ordinal()`, else
+        `Exponential()`.
     bias
         Whether each row and each column has a bias; only for real-valued factors.
 
@@ -109,6 +110,10 @@ class FactorModel:
     def check_values(self, values: ArrayLike) -> None:
         """Raise DataError if the likelihood does not allow some of the observed values."""
         self.likelihood.check(values)
+
+    def with_likelihood(self, likelihood: Likelihood) -> FactorModel:
+        """Return a copy of the model with another likelihood."""
+        return FactorModel(self.rank, likelihood, self.row_prior, self.col_prior, self.bias)
 
     def to_dict(self) -> dict[str, object]:
         """Return the model as a dictionary that is serialisable as JSON."""

@@ -98,11 +98,11 @@ class Hyper:
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean, variance and number of the observed values."""
+    """Mean, variance and number of the observed values; with weights, their weighted mean, … and total weight."""
 
     mean: float
     variance: float
-    size: int
+    size: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ def start(model: FactorModel, moments: Moments, theta: Theta) -> Hyper:
     >>> hyper.row_rate, hyper.col_rate
     (array([2., 2., 2., 2.]), array([2., 2., 2., 2.]))
     """
-    offset = moments.mean if model.bias else 0.0
+    offset = moments.mean if model.bias and not model.likelihood.located else 0.0
     sizes = _sizes(model, _product(model, moments))
     bias_size = float(np.sqrt(_or_one(moments.variance)))
     modes = []
@@ -221,7 +221,7 @@ def draw(
     stats: Sequence[FactorStats],
     rng: np.random.Generator,
     rss: float | None = None,
-    size: int | None = None,
+    size: float | None = None,
 ) -> Hyper:
     """Draw the learnt hyperparameters given the factors, in turn: rates, offset, and φ of a Gaussian.
 
@@ -230,7 +230,8 @@ def draw(
         1/φ | residuals ~ Gamma(1 + size/2, 1e-6 φ_start + rss/2)
 
     The hyperpriors are scaled by `start`, so that the units of the data do not matter. Without `rss` and `size`, φ is
-    not drawn. `ParameterMove` draws the other parameters of the likelihood.
+    not drawn. `Likelihood.move` draws the other parameters of the likelihood; if
+    they say where η lies, the offset stays 0.
     """
     moves = _moving_rates(model, [s.count for s in stats])
     rates = [
@@ -241,7 +242,7 @@ def draw(
     ]
     offset, phi = hyper.offset, hyper.phi
     for mode, rate, s in zip(model.modes, rates, stats, strict=True):
-        if mode.centred and not isinstance(mode.prior, NormalWishart):
+        if mode.centred and not (isinstance(mode.prior, NormalWishart) or model.likelihood.located):
             at = mode.rank + mode.axis
             offset = rng.normal(s.sum[at] / s.count, (s.count * rate[at]) ** -0.5)
     if model.likelihood.conjugate and rss is not None and size is not None:

@@ -1,13 +1,14 @@
-"""Convergence diagnostics: R-hat and effective sample sizes of quantities without symmetries.
+"""Convergence diagnostics: R-hat and effective sample sizes of quantities without symmetries, and the verdict.
 
 W and H can be permuted, turned and rescaled without changing the fit, so their own R-hat means nothing. Looked at are
-`lp` and μ at a fixed set of cells. The numbers are those of arviz-stats (Vehtari et al. 2021).
+`lp` and μ at a fixed set of cells.
 """
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -15,12 +16,17 @@ from numpy.typing import NDArray
 
 from ..data.labels import named
 from ..errors import SamplingError
+from . import mixing
 from .predict import Floats, Prediction
+from .verdict import Evidence, Kind, Verdict, Worst, verdict
 
 _CELLS = 50
 _LEAST_DRAWS = 10
-_GOOD, _FAIR, _POOR = 1.01, 1.05, 1.2
-_ENOUGH = 100.0
+_TELLING = 50
+"""Draws per chain from which a run is said not to have converged; of fewer, only a bias can be told."""
+
+SAID = "verdict"
+"""The first word of the warning."""
 INSTALL = 'pip install "psgld[diagnostics]"'
 
 
@@ -32,60 +38,75 @@ class Diagnostics:
     Attributes
     ----------
     names : "lp", then "mu[i, j]" for the cells, in the labels of the data.
-    rhat, ess_bulk, ess_tail : one number a quantity.
-    chains : the number of chains; of a single one, R-hat compares the halves.
+    rhat, ess_bulk, ess_tail : one number per quantity.
+    within : the largest R-hat of the halves of one chain, per quantity.
+    levels : mean and standard deviation of `lp` of each chain, (chain, 2).
+    fit : the measured fit of the run, `posterior.settings["fit"]`, or empty.
+    temperature : τ of the sampler.
     """
 
     names: list[str]
     rhat: Floats
     ess_bulk: Floats
     ess_tail: Floats
-    chains: int = 2
+    within: Floats = field(default_factory=lambda: np.empty(0))
+    levels: Floats = field(default_factory=lambda: np.zeros((2, 2)))
+    fit: Mapping[str, Any] = field(default_factory=dict)
+    temperature: float = 1.0
+
+    @property
+    def chains(self) -> int:
+        """The number of chains; of a single one, R-hat compares the halves."""
+        return len(self.levels)
 
     @property
     def verdict(self) -> str:
-        """The verdict, in one sentence."""
-        worst, bulk, tail = (
-            self._worst(self.rhat, np.argmax),
-            self._worst(self.ess_bulk, np.argmin),
-            self._worst(self.ess_tail, np.argmin),
-        )
-        if worst is None or bulk is None or tail is None:
-            return "cannot tell: the quantities do not vary"
-        rhat = (
-            f"largest R-hat {worst[0]:.2f} ({worst[1]}{', of the halves of one chain' * (self.chains == 1)})"
-        )
-        ess = f"smallest ESS {bulk[0]:.0f} ({bulk[1]}), in the tails {tail[0]:.0f} ({tail[1]})"
-        if worst[0] > _POOR:
-            return f"! not converged: {rhat}, {ess}; give more tune iterations"
-        if worst[0] > _FAIR or min(bulk[0], tail[0]) < _ENOUGH:
-            return f"! few effective draws: {ess}, {rhat}; give more draws, or a larger thin"
-        return f"{'converged' if worst[0] <= _GOOD else 'nearly converged'}: {rhat}, {ess}"
+        """The verdict, in one sentence, with a remedy unless the chains have converged."""
+        return self._verdict.text
+
+    @property
+    def kind(self) -> Kind:
+        """ "fine", "slow", "modes", "biased", or "unknown" if the quantities do not vary."""
+        return self._verdict.kind
 
     @property
     def converged(self) -> bool:
-        """Whether every R-hat is at most 1.05 and every effective sample size at least 100."""
-        return self.verdict.startswith(("converged", "nearly converged"))
+        """Whether every R-hat is at most 1.01, every effective sample size at least 400, and the draws are unbiased."""
+        return self.kind == "fine"
+
+    @cached_property
+    def _verdict(self) -> Verdict:
+        at, worst = self._worst(self.rhat, np.argmax), self._least()
+        if at is None or worst is None:
+            return Verdict("unknown", "cannot tell: the quantities do not vary")
+        within = float(self.within[self.names.index(at.name)]) if len(self.within) else 1.0
+        return verdict(Evidence(at, *worst, within, self.levels, self.fit, self.temperature))
 
     def record(self) -> dict[str, Any]:
         """Return the verdict and the numbers behind it, serialisable as JSON."""
-        worst = {
-            "rhat": self._worst(self.rhat, np.argmax),
-            "ess_bulk": self._worst(self.ess_bulk, np.argmin),
-            "ess_tail": self._worst(self.ess_tail, np.argmin),
-        }
+        worst, least = self._worst(self.rhat, np.argmax), self._least()
+        bulk, tail = (None, None) if least is None else least
         return {
             "verdict": self.verdict,
+            "kind": self.kind,
             "converged": self.converged,
-            **{name: None if found is None else found[0] for name, found in worst.items()},
+            "rhat": None if worst is None else worst.value,
+            "ess_bulk": None if bulk is None else bulk.value,
+            "ess_tail": None if tail is None else tail.value,
+            "levels": self.levels.tolist(),
+            "fit": dict(self.fit),
         }
 
-    def _worst(self, x: Floats, which: Any) -> tuple[float, str] | None:
+    def _least(self) -> tuple[Worst, Worst] | None:
+        bulk, tail = self._worst(self.ess_bulk, np.argmin), self._worst(self.ess_tail, np.argmin)
+        return None if bulk is None or tail is None else (bulk, tail)
+
+    def _worst(self, x: Floats, which: Any) -> Worst | None:
         finite = np.flatnonzero(np.isfinite(x))
         if not len(finite):
             return None
         at = int(finite[which(x[finite])])
-        return float(x[at]), self.names[at]
+        return Worst(float(x[at]), self.names[at])
 
 
 def watched(posterior: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -104,35 +125,44 @@ def _cells(posterior: Any) -> list[str]:
 
 def diagnose(posterior: Any) -> Diagnostics:
     """Return R-hat and effective sample sizes of `lp` and of μ at 50 cells (of `lp` alone if no draws were kept)."""
-    try:
-        from arviz_stats.base import array_stats
-    except ImportError:
-        raise SamplingError(f"R-hat and ESS need arviz-stats: {INSTALL}") from None
-    lp = posterior.sample_stats["lp"]
+    lp = np.asarray(posterior.sample_stats["lp"], np.float64)
     if lp.shape[1] < _LEAST_DRAWS:
         raise SamplingError(f"R-hat and ESS need {_LEAST_DRAWS} draws per chain or more, got {lp.shape[1]}")
-    names, table = ["lp"], [np.asarray(lp, np.float64)]
+    if "stacking" in posterior.settings:
+        raise SamplingError("R-hat and ESS are those of chains; these draws are a weighted sample of several")
+    names, table = ["lp"], [lp]
     if "folded_in" in posterior.settings:  # lp is that of the run before
         names, table = [], []
     if posterior.draws.W.shape[1]:
-        rows, cols = watched(posterior)
-        mu = Prediction(posterior.draws, posterior.model.likelihood, rows, cols).draws
         names += [f"mu[{cell}]" for cell in _cells(posterior)]
-        table += [column.reshape(lp.shape) for column in mu.T]
+        table += list(np.moveaxis(_watched_draws(posterior), -1, 0))
     x = np.stack(table)
-    half = x.shape[2] // 2
-    compared = x if len(lp) > 1 else x[:, 0, : 2 * half].reshape(len(x), 2, half)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of quantities that do not vary: they come out as NaN
+    with np.errstate(all="ignore"):
         return Diagnostics(
             names,
-            np.asarray(array_stats.rhat(compared, chain_axis=1, draw_axis=2), np.float64),
-            np.asarray(array_stats.ess(x, chain_axis=1, draw_axis=2, method="bulk"), np.float64),
-            np.asarray(
-                array_stats.ess(x, chain_axis=1, draw_axis=2, method="tail", prob=(0.05, 0.95)), np.float64
-            ),
-            len(lp),
+            mixing.rhat(x),
+            mixing.ess_bulk(x),
+            mixing.ess_tail(x),
+            np.max([mixing.rhat(x[:, c : c + 1]) for c in range(len(lp))], axis=0),
+            np.stack([lp.mean(axis=1), lp.std(axis=1)], axis=1),
+            posterior.settings.get("fit", {}),
+            float(posterior.settings.get("sampler", {}).get("temperature", 1.0)),
         )
+
+
+def complaint(posterior: Any) -> str | None:
+    """Return what is wrong with a run, with its remedy; None if nothing is, or if it is too short to tell.
+
+    That a run is too short is no news to who interrupted it.
+    """
+    draws = posterior.sample_stats["lp"].shape[1]
+    if draws < _LEAST_DRAWS:
+        return None
+    found = diagnose(posterior)
+    kinds = {"biased"}
+    if draws >= _TELLING:
+        kinds |= {"modes"} if posterior.interrupted else {"modes", "slow"}
+    return found.verdict.removeprefix("! ") if found.kind in kinds else None
 
 
 def to_arviz(posterior: Any) -> Any:

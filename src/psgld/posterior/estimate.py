@@ -71,7 +71,7 @@ class Estimate:
         mu = mu.astype(np.float64) + self.offset
         if self.row_bias is not None and self.col_bias is not None:
             mu += self.row_bias[i] + self.col_bias[j]
-        return self.model.likelihood.response(mu)
+        return self.model.likelihood.response(mu, *self.parameters.values())
 
     def _cross(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[Any]:
         return np.asarray((self.W[i] @ self.H[:, j]).ravel())

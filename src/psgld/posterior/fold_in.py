@@ -21,7 +21,7 @@ from ..data.labels import align_labels, require_known
 from ..data.observations import observations
 from ..data.seen import Seen
 from ..data.source import Source
-from ..errors import DataError, ModelError
+from ..errors import DataError, ModelError, warn
 from ..models.modes import NAMES
 from ..runs.draws import check_factors
 from .map_rows import nonnegative_mode, real_mode
@@ -103,7 +103,14 @@ def new_entries(posterior: Any, V: Any, side: str) -> tuple[Source, Entries]:
     if given is None and (now > size or (now < size and not data.is_sparse)):
         raise DataError(f"the new data has {now} {axis}s, the posterior {size}; give labels, or as many")
     place = require_known(align_labels(labels, size, given, now, axis), labels, size, given, axis)
-    return data, Entries.of(own, place[at], v, data.shape[new], data.absent == "zero")
+    if posterior.settings.get("weighted") and not data.weighted:
+        warn(
+            "the posterior was sampled with weights, the new entries have none and count once each; give them weights="
+        )
+    entries = Entries.of(
+        own, place[at], v, data.shape[new], data.absent == "zero", data.entry_weights, data.zero_weight
+    )
+    return data, entries
 
 
 def draw(other: Other, entries: Entries, seed: int, sweeps: int) -> tuple[NDArray[Any], Floats | None]:
@@ -120,7 +127,8 @@ def draw(other: Other, entries: Entries, seed: int, sweeps: int) -> tuple[NDArra
         new_pool(), H, other.phi, linear, quadratic, coupling, inverse, real,
         np.empty((0, 0)) if other.bias is None else np.ascontiguousarray(other.bias),
         other.likelihood.functor, other.parameters, _TINY,
-        entries.start, entries.index, entries.value, entries.zeros, sweeps, seed, out,
+        entries.start, entries.index, entries.value, np.empty(0) if entries.weight is None else entries.weight,
+        entries.zeros, entries.zero_weight, sweeps, seed, out,
     )  # fmt: skip
     return other.parted(out)
 
@@ -129,14 +137,16 @@ def draw(other: Other, entries: Entries, seed: int, sweeps: int) -> tuple[NDArra
 
 
 def gaussian(other: Other, entries: Entries, seed: int | None) -> tuple[NDArray[Any], Floats | None]:
-    """Return w ~ Normal(P⁻¹ b, P⁻¹), P = Hᵀ H / φ + Λ, b = Hᵀ (v - bias) / φ + Λm; without a seed, the mean.
+    """Return w ~ Normal(P⁻¹ b, P⁻¹), P = HᵀCH / φ + Λ, b = HᵀC(v - bias) / φ + Λm; without a seed, the mean.
 
-    Λ is diag(rate) and m = 0, but under a normal–Wishart prior.
+    C has the weights of the entries, 1 by default. Λ is diag(rate) and m = 0, but under a normal–Wishart prior.
     """
     S, J, K = other.H.shape
     width = K if other.bias_rate is None else K + 1
     out = np.empty((S, entries.rows, width))
-    if entries.zeros or len(entries.value) == entries.rows * J:
+    if entries.weight is not None and entries.zeros:
+        entries = entries.filled(J)
+    if entries.weight is None and (entries.zeros or len(entries.value) == entries.rows * J):
         _whole_rows(other, entries, seed, out)
     else:
         _rows_one_by_one(other, entries, seed, out)
@@ -155,6 +165,8 @@ def _rows_one_by_one(other: Other, entries: Entries, seed: int | None, out: Floa
             part = slice(first, first + step)
             H, left = _design(other, part, entries.index[at], entries.value[at])
             Ht = H.transpose(0, 2, 1)
+            if entries.weight is not None:
+                Ht = Ht * entries.weight[at]
             b = (Ht @ left[..., None]) / other.phi[part][:, None, None] + _linear(other, part)
             noise = None if z is None else z[part][..., None]
             out[part, r] = _solve(_precision(other, part, Ht @ H), b, noise)[..., 0]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..checks import as_numbers
 from ..data.labels import find_labels
 from ..data.seen import aligned
+from ..data.source import Source
 from ..data.tables import frame_triples, is_frame
 from ..errors import DataError
 from ..runs.result import Result
@@ -23,7 +24,7 @@ def entries(posterior: Result, test: Any) -> tuple[Indices, Indices, NDArray[np.
     If absent entries of the data are zeros, all cells, row by row.
     """
     if is_frame(test):  # in which a pair may come several times
-        rows, cols, values = frame_triples(test)
+        rows, cols, values, _ = frame_triples(test)
         test = rows.labels[rows.codes], cols.labels[cols.codes], values
     if not (isinstance(test, tuple) and len(test) == 3):
         data = aligned(test, posterior.shape, *posterior.labels).filled()
@@ -41,6 +42,14 @@ def entries(posterior: Result, test: Any) -> tuple[Indices, Indices, NDArray[np.
             f"as many rows, columns and values are needed; got {len(i)}, {len(j)} and {values.size}"
         )
     return i, j, values
+
+
+def entry_weights(posterior: Result, test: Any) -> NDArray[np.float64] | None:
+    """Return the weights of the entries of `test`, in the order of `entries`; None if each counts once."""
+    if not (isinstance(test, Source) and test.weighted):
+        return None
+    weights = aligned(test, posterior.shape, *posterior.labels).filled().entry_weights
+    return None if weights is None else weights.astype(np.float64)
 
 
 def trained_on(posterior: Result, rows: Indices, cols: Indices) -> NDArray[np.bool_]:

@@ -35,11 +35,12 @@ def nonnegative_mode(other: Other, entries: Entries) -> NDArray[Any]:
         shape = (entries.rows, len(H))
         return np.asarray(csr_array((x, entries.index, entries.start), shape=shape) @ H)
 
-    total = np.broadcast_to(H.sum(axis=0), (entries.rows, H.shape[1])) if entries.zeros else None
-    if total is None:
-        total = spread(np.ones_like(entries.value))
+    counted = entries.counted * np.ones_like(entries.value)
+    total = spread(counted)
+    if entries.zeros:  # which count in every cell, stored or not
+        total = spread(counted - entries.zero_weight) + entries.zero_weight * H.sum(axis=0)
     size = spread(np.ones_like(entries.value)).sum(axis=1)
-    mass = np.bincount(rows, entries.value, minlength=entries.rows)
+    mass = np.bincount(rows, counted * entries.value, minlength=entries.rows)
     start = np.where((size > 0) & (mass > 0), mass / np.maximum(total.sum(axis=1), _TINY), 1.0)
     w = np.repeat(start[:, None], H.shape[1], axis=1)
 
@@ -51,8 +52,8 @@ def nonnegative_mode(other: Other, entries: Entries) -> NDArray[Any]:
     power = likelihood.update_power
     for _ in range(_UPDATES):
         mu = np.maximum(np.einsum("nk,nk->n", w[rows], H[entries.index]), _TINY)
-        rise = spread(likelihood.positive(positive, mu, *others))
-        fall = total if sums else spread(weight(mu))
+        rise = spread(counted * likelihood.positive(positive, mu, *others))
+        fall = total if sums else spread(counted * weight(mu))
         up = rise / phi + max(inverse, 0.0) / np.maximum(w, _TINY)
         down = fall / phi - linear + quadratic * w
         w = w * (up / np.maximum(down, _TINY)) ** power
@@ -74,25 +75,33 @@ def real_mode(other: Other, entries: Entries) -> tuple[NDArray[Any], Floats | No
         at = slice(entries.start[r], entries.start[r + 1])
         h, v = H[entries.index[at]], entries.value[at]
         offset = np.zeros(len(v)) if other.bias is None else other.bias[0, entries.index[at]]
-        out[0, r] = _newton(other, h, v, offset, phi, linear[0], precision)
+        counted = 1.0 if entries.weight is None else entries.weight[at]
+        out[0, r] = _newton(other, h, v, counted, offset, phi, linear[0], precision)
     X, bias = other.parted(out.astype(other.H.dtype))
     return X[0], None if bias is None else bias[0]
 
 
 def _newton(
-    other: Other, h: Floats, v: Floats, offset: Floats, phi: float, linear: Floats, precision: Floats
+    other: Other,
+    h: Floats,
+    v: Floats,
+    counted: Floats | float,
+    offset: Floats,
+    phi: float,
+    linear: Floats,
+    precision: Floats,
 ) -> Floats:
     likelihood, others, w = other.likelihood, other.others, np.zeros(h.shape[1])
 
     def log_posterior(w: Floats) -> float:
-        kernel = likelihood.kernel(v, offset + h @ w, *others).sum() / phi
+        kernel = (counted * likelihood.kernel(v, offset + h @ w, *others)).sum() / phi
         return float(kernel + linear @ w - 0.5 * w @ precision @ w)
 
     now = log_posterior(w)
     for _ in range(_NEWTON):
         eta = offset + h @ w
-        score = likelihood.score(v, eta, *likelihood.joined(phi, others))
-        bend = likelihood.curvature(v, eta, *others) / phi
+        score = counted * likelihood.score(v, eta, *likelihood.joined(phi, others))
+        bend = counted * likelihood.curvature(v, eta, *others) / phi
         gradient = h.T @ score + linear - precision @ w
         step = np.linalg.solve((h.T * bend) @ h + precision, gradient)
         while (then := log_posterior(w + step)) < now and np.abs(step).max() > 1e-12:

@@ -25,28 +25,49 @@ class Entries:
     value: Floats
     zeros: bool
     """Absent entries are zeros."""
+    weight: Floats | None = None
+    """How often each entry counts; None: once."""
+    zero_weight: float = 1.0
+    """The weight of each absent entry, if these are zeros."""
 
     @property
     def rows(self) -> int:
         """The number of new rows."""
         return len(self.start) - 1
 
+    @property
+    def counted(self) -> Floats | float:
+        """The weight of each entry."""
+        return 1.0 if self.weight is None else self.weight
+
     @classmethod
-    def of(cls, i: Any, j: Any, v: Any, rows: int, zeros: bool) -> Entries:
+    def of(
+        cls, i: Any, j: Any, v: Any, rows: int, zeros: bool, weight: Any = None, zero_weight: float = 1.0
+    ) -> Entries:
         """Sort entries into rows."""
         order = np.lexsort((j, i))
         start = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(i, minlength=rows))])
         return cls(
-            start.astype(np.int64), np.asarray(j, np.int32)[order], np.asarray(v, np.float64)[order], zeros
+            start.astype(np.int64),
+            np.asarray(j, np.int32)[order],
+            np.asarray(v, np.float64)[order],
+            zeros,
+            None if weight is None else np.asarray(weight, np.float64)[order],
+            zero_weight,
         )
 
     def filled(self, columns: int) -> Entries:
         """Return the same with its zeros written out."""
-        table = np.zeros((self.rows, columns))
-        table[np.repeat(np.arange(self.rows), np.diff(self.start)), self.index] = self.value
+        table, weights = np.zeros((self.rows, columns)), None
+        at = np.repeat(np.arange(self.rows), np.diff(self.start)), self.index
+        table[at] = self.value
+        if self.weight is not None:
+            cells = np.full(table.shape, self.zero_weight)
+            cells[at] = self.weight
+            weights = cells.ravel()
         start = np.arange(self.rows + 1, dtype=np.int64) * columns
         index = np.tile(np.arange(columns, dtype=np.int32), self.rows)
-        return Entries(start, index, table.ravel(), False)
+        return Entries(start, index, table.ravel(), False, weights)
 
 
 def check_kept(draws: Draws, model: FactorModel) -> None:
@@ -114,6 +135,11 @@ class Other:
     def others(self) -> tuple[float, ...]:
         """The parameters of the likelihood but φ, of the first draw."""
         return tuple(self.parameters[0, len(self.likelihood.constants) :].tolist())
+
+    @property
+    def theta(self) -> tuple[float, ...]:
+        """All parameters of the likelihood, of the first draw."""
+        return self.likelihood.joined(float(self.phi[0]), self.others)
 
     def design(self) -> NDArray[Any]:
         """Return H with a component of ones, where a row has a bias of its own."""

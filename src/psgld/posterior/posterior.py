@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,11 +19,13 @@ from .diagnostics import diagnose, to_arviz
 from .fold_in import fold_in, transform
 from .held_out import entries
 from .predict import Floats, Prediction
-from .recommend import Policy, Recommendations, recommend
 from .similar import Similar, similar
 from .stack import stack
 from .summary import summary
 from .warm_start import update
+
+if TYPE_CHECKING:
+    from .recommend import Policy, Recommendations
 
 
 @final
@@ -200,6 +202,8 @@ class Posterior(Result):
         >>> post.recommend(["user-1", "user-2"], n=3, policy="ucb").cols.shape
         (2, 3)
         """
+        from .recommend import recommend  # here, so that `import psgld` is quick
+
         return recommend(self, rows, n, policy, exclude_seen, filter, seed)
 
     def similar_rows(self, label: Any, n: int = 10) -> Similar:

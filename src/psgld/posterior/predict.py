@@ -132,7 +132,11 @@ class Prediction:
 
     @cached_property
     def new_sd(self) -> Floats:
-        """Standard deviation of a new observation: sqrt(Var μ + E[Var(v | η, θ)])."""
+        """Standard deviation of a new observation: sqrt(Var E[v | η, θ] + E[Var(v | η, θ)])."""
+        if self._likelihood.confines:
+            pairs = [self._likelihood.new_moments(eta, *theta) for _, eta, theta in self._chunks()]
+            sums = [np.var(m, axis=0, ddof=min(1, self._size - 1)) + v.mean(axis=0) for m, v in pairs]
+            return np.asarray(np.sqrt(np.concatenate([np.empty(0), *sums])))
         out = np.empty((3, len(self)))
         self._core.moments(self._pool(len(self)), self.rows, self.cols, out)
         return np.asarray(np.sqrt(out[1] ** 2 + out[2]))
@@ -147,9 +151,17 @@ class Prediction:
         return self._new_values(slice(None))
 
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
-        """Return (low, high) between which a new observation lies with the given probability."""
-        low, high = self.quantiles(_ends(level))
-        return low, high
+        """Return (low, high) between which a new observation lies with the given probability.
+
+        Of a family with few levels (`Ordinal()`, `Bernoulli()`) the shortest run of levels that has at least this
+        probability, of equally short ones the most probable; else quantiles.
+        """
+        low, high = _ends(level)
+        if self._likelihood.levels is None:
+            low, high = self.quantiles((low, high))
+            return low, high
+        first, last = _shortest_runs(self.probabilities, high - low)
+        return self.levels[first], self.levels[last]
 
     def mean_interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
         """Return (low, high) between which μ lies with the given probability."""
@@ -172,6 +184,29 @@ class Prediction:
             share = self._likelihood.survival(value[at], eta, *theta)
             out[at] = (self._new_values(at) > value[at] if share is None else share).mean(axis=0)
         return out
+
+    @property
+    def levels(self) -> Floats:
+        """The values that a new observation can take, if they are few: those of `Ordinal()` or `Bernoulli()`."""
+        if self._likelihood.levels is None:
+            raise DataError(
+                f"{type(self._likelihood).__name__} has no levels, as Ordinal() and Bernoulli() have; "
+                "exceeds and log_density have probabilities of its values"
+            )
+        return np.array(self._likelihood.levels)
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """P(v = level) of a new observation v, shape (n, levels)."""
+        levels = self.levels
+        above = np.zeros((len(self), len(levels) + 1))
+        above[:, 0] = 1.0
+        for at, eta, theta in self._chunks():
+            for which, level in enumerate(levels[:-1].tolist()):
+                share = self._likelihood.survival(level, eta, *theta)
+                assert share is not None
+                above[at, which + 1] = share.mean(axis=0)
+        return np.asarray(above[:, :-1] - above[:, 1:])
 
     def mean_exceeds(self, value: ArrayLike) -> Floats:
         """Return P(μ > value) at each pair: the fraction of draws with μ > value."""
@@ -211,7 +246,7 @@ class Prediction:
         if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
             raise DataError(f"probabilities must lie between 0 and 1, got {probabilities!r}")
         out = np.empty((len(p), len(self)))
-        if not fresh or self._likelihood.draws_in_core:
+        if not fresh or (self._likelihood.draws_in_core and not self._likelihood.confines):
             self._core.quantiles(
                 self._pool(len(self)),
                 self.rows,
@@ -235,9 +270,12 @@ class Prediction:
         return out
 
     def _new_values(self, at: slice) -> Floats:
-        if self._likelihood.draws_in_core:
+        if self._likelihood.draws_in_core and not self._likelihood.confines:
             return self._values(at, "new")
         eta = self._allowed(self._values(at, "eta"))
+        if self._likelihood.confines:
+            parameters = (x.reshape(-1, 1) for x in self._draws.parameters(self._likelihood).values())
+            return self._likelihood.confined(self._values(at, "new"), eta, *parameters)
         theta = [x.reshape(-1) for x in self._draws.parameters(self._likelihood).values()]
         for q, (i, j) in enumerate(zip(self.rows[at].tolist(), self.cols[at].tolist(), strict=True)):
             eta[:, q] = self._likelihood.sample(eta[:, q], *theta, np.random.default_rng([self._seed, i, j]))
@@ -276,6 +314,20 @@ def _ends(level: float) -> tuple[float, float]:
     if not is_number(level) or not 0 < level < 1:
         raise DataError(f"level must be between 0 and 1, got {level!r}")
     return (1 - level) / 2, (1 + level) / 2
+
+
+def _shortest_runs(p: Floats, least: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first and last levels of the shortest run of levels of that probability; p has shape (n, levels)."""
+    n, levels = p.shape
+    below = np.hstack([np.zeros((n, 1)), np.cumsum(p, axis=1)])
+    first, last = np.zeros((2, n), np.int64)
+    left = np.arange(n)
+    for width in range(1, levels + 1):
+        mass = below[left, width:] - below[left, : levels - width + 1]
+        best = mass.argmax(axis=1)
+        first[left], last[left] = best, best + width - 1
+        left = left[mass.max(axis=1) < least - 1e-12] if width < levels else left[:0]
+    return first, last
 
 
 def check_seed(seed: Any) -> int:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Set
-from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,8 +31,8 @@ from .predict import Floats, Prediction, check_seed, held, new_pool
 _BLOCK = 12_000_000
 """Scores held at a time."""
 
-MEAN, SD, ABOVE, BOUND = 0, 1, 2, 3
-"""What the core makes of the draws (`ScoreKind`)."""
+Score = Literal["mean", "sd", "above", "bound"]
+"""What the core makes of the draws."""
 
 
 @final
@@ -61,25 +61,43 @@ class Context:
         return int(self.draws.H.shape[2])
 
     def scores(
-        self, rows: NDArray[np.int64], kind: int, threshold: float = 0.0
+        self, rows: NDArray[np.int64], kind: Score, threshold: float = 0.0
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return the mean of η at all columns, and by `kind` its sd or the share of draws above the threshold.
 
-        Of kind BOUND: the mean plus `threshold` times the sd, and nothing else. Without `kind` ABOVE, of μ.
+        Of kind "bound": the mean plus `threshold` times the sd, and nothing else. Of any kind but "above": of μ.
         """
-        if kind != ABOVE and not self.likelihood.identity:
-            return self._scores_of_response(rows, threshold if kind == BOUND else 0.0), None
+        if kind != "above" and not self.likelihood.identity:
+            return self._scores_of_response(rows, threshold if kind == "bound" else 0.0), None
         dtype = np.float64 if isinstance(self.core, _core.Draws64) else np.float32
         mean = np.empty((len(rows), self.columns), dtype)
-        second = np.empty_like(mean) if kind in (SD, ABOVE) else None
+        second = np.empty_like(mean) if kind in ("sd", "above") else None
         self.core.scores(new_pool(self._work(len(rows))), rows, kind, threshold, mean, second)
         return mean, second
+
+    def above(self, rows: NDArray[np.int64], threshold: float) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the mean of η at all columns, up to a constant, and the share of draws with μ above the threshold.
+
+        In draw s, μ is above it where η is above link(threshold, θ_s): a shift of the offset makes that 0.
+        """
+        links = np.broadcast_to(
+            self.likelihood.link(threshold, *self.draws.parameters(self.likelihood).values()),
+            self.draws.offset.shape,
+        )
+        if (links == links.flat[0]).all():
+            mean, share = self.scores(rows, "above", float(links.flat[0]))
+        else:
+            draws = replace(self.draws, offset=self.draws.offset - links)
+            mean, share = replace(self, draws=draws, core=held(draws, self.likelihood)).scores(rows, "above")
+        assert share is not None
+        return mean, share
 
     def _scores_of_response(self, rows: NDArray[np.int64], width: float) -> Floats:
         """Return E[μ] + width sd(μ) at all columns, where μ is not η: their means are not in the same order."""
         total, squares = np.zeros((2, len(rows), self.columns))
         for at in np.ndindex(self.draws.phi.shape):
-            mu = self.likelihood.response(self.draws.eta(at, rows, np.float64))
+            theta = self.draws.theta_at(self.likelihood, at)
+            mu = self.likelihood.response(self.draws.eta(at, rows, np.float64), *theta)
             total += mu
             squares += mu**2
         n = self.draws.phi.size
@@ -131,7 +149,7 @@ class Mean(Policy):
 
     def rank(self, context: Context, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return E[μ]."""
-        return context.scores(rows, MEAN)
+        return context.scores(rows, "mean")
 
     def score(self, context: Context, p: Prediction) -> Floats:
         """Return E[μ]."""
@@ -157,7 +175,7 @@ class UCB(Policy):
 
     def rank(self, context: Context, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return E[μ] + width sd(μ)."""
-        return context.scores(rows, BOUND, self.width)
+        return context.scores(rows, "bound", self.width)
 
     def score(self, context: Context, p: Prediction) -> Floats:
         """Return E[μ] + width sd(μ)."""
@@ -198,8 +216,8 @@ class Thompson(Policy):
             mu = np.einsum("nk,nk->n", w, h) + d.offset[c, k]
             if d.row_bias is not None and d.col_bias is not None:
                 mu += d.row_bias[c, k][i].astype(np.float64) + d.col_bias[c, k][j]
-            out[chosen == s] = mu
-        return context.likelihood.response(out)
+            out[chosen == s] = context.likelihood.response(mu, *d.theta_at(context.likelihood, (c, k)))
+        return out
 
     def _chosen(self, context: Context, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the draw of each row: a function of the seed and the row."""
@@ -221,8 +239,7 @@ class Probability(Policy):
 
     def rank(self, context: Context, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return P(μ > threshold), and E[μ]."""
-        mean, share = context.scores(rows, ABOVE, float(context.likelihood.link(self.threshold)))
-        assert share is not None
+        mean, share = context.above(rows, self.threshold)
         return share, mean
 
     def score(self, context: Context, p: Prediction) -> Floats:

@@ -1,10 +1,11 @@
 """Stacking: weights of chains that have not mixed (Yao, Vehtari, Gelman 2022).
 
-    w = argmax Σ_n log Σ_c w_c p_c(v_n),   w_c ≥ 0, Σ_c w_c = 1,
+    w = argmax Σ_n ω_n log Σ_c w_c p_c(v_n),   w_c ≥ 0, Σ_c w_c = 1,
 
 where p_c(v_n) is the predictive density of chain c at an entry that it has not seen, or, at an entry that it has seen,
-that of leave-one-out. The posterior that is returned has draws of all chains in proportion to their weights: whatever
-is computed from its draws, and whatever is written to a file, has the weights in it.
+that of leave-one-out; ω_n is the weight of the entry, 1 by default. The posterior that is returned has draws of all
+chains in proportion to their weights: whatever is computed from its draws, and whatever is written to a file, has the
+weights in it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..errors import DataError, warn
 from ..models import Likelihood
 from ..runs.draws import Draws, check_factors
 from ..runs.result import Result
-from .held_out import entries, trained_on
+from .held_out import entries, entry_weights, trained_on
 from .predict import Prediction
 from .psis import loo
 
@@ -35,20 +36,26 @@ _CELLS = 4_000_000
 def stack(posterior: Any, test: Any, seed: int = 0) -> Any:
     """Return the posterior in which each chain has the weight that predicts `test` best."""
     check_factors(posterior.draws)
-    i, j, values = entries(posterior, test)
+    (i, j, values), counted = entries(posterior, test), entry_weights(posterior, test)
     if len(values) == 0:
         raise DataError("stacking needs entries to score the chains with, got none")
     if len(values) > MOST:
         at = np.sort(np.random.default_rng(seed).choice(len(values), MOST, replace=False))
         i, j, values = i[at], j[at], values[at]
+        counted = None if counted is None else counted[at]
     trained = trained_on(posterior, i, j)
+    if posterior.settings.get("weighted") and trained.any():
+        raise DataError(
+            f"{int(trained.sum()):,} of {len(values):,} entries were sampled, with weights that the posterior does not "
+            "keep, so that they cannot be left out; stack with held-out entries"
+        )
     logs, unsure = chain_densities(posterior, i, j, values, trained)
     if unsure > 0.1 * max(1, trained.sum()):
         warn(
             f"leave-one-out densities of {unsure:,} of {trained.sum():,} entries are unreliable (Pareto k > 0.7): "
             "stack with held-out entries"
         )
-    weights = stacking_weights(logs)
+    weights = stacking_weights(logs, counted)
     chosen = in_proportion(weights, posterior.draws.phi.shape[1])
     record = {
         "weights": [float(w) for w in weights],
@@ -92,15 +99,20 @@ def _log_densities(
     return Prediction(draws, likelihood, rows, cols).log_densities(values)
 
 
-def stacking_weights(logs: Floats) -> Floats:
-    """Return the weights that maximise Σ_n log Σ_c w_c exp(logs_nc): expectation maximisation of a concave function."""
+def stacking_weights(logs: Floats, counted: Floats | None = None) -> Floats:
+    """Return the weights that maximise Σ_n ω_n log Σ_c w_c exp(logs_nc), by expectation maximisation.
+
+    The function is concave. `counted` is ω, 1 by default.
+    """
     top = logs.max(axis=1)
-    p = np.exp(logs[np.isfinite(top)] - top[np.isfinite(top), None])
+    finite = np.isfinite(top)
+    p = np.exp(logs[finite] - top[finite, None])
+    omega = None if counted is None else counted[finite]
     w = np.full(logs.shape[1], 1 / logs.shape[1])
     if len(p) == 0:
         return w
     for _ in range(20_000):
-        new = w * (p / (p @ w)[:, None]).mean(axis=0)
+        new = w * np.average(p / (p @ w)[:, None], axis=0, weights=omega)
         done = np.abs(new - w).max() < 1e-7
         w = new
         if done:

@@ -43,6 +43,8 @@ def summary(posterior: Any) -> str:
     if "folded_in" in s:
         lines.append(f"  folded in      the {s['folded_in']}, given the draws of everything else")
         return "\n".join([*lines, *(f"  {note}" for note in _notes(p, lp))])
+    if fit := s.get("fit"):
+        lines.append(f"  fit            {_fit(fit)}")
     lines.append(
         f"  log posterior  {lp.mean():,.6g} ± {lp.std():.3g}"
         + (f" (likelihood from {s['lp_entries']:,} entries)" if s["lp_entries"] < s["entries"] else "")
@@ -52,6 +54,16 @@ def summary(posterior: Any) -> str:
         lines.append(f"  step size      {step:.4g} at the end")
     lines += [f"  {note}" for note in _notes(p, lp)]
     return "\n".join(lines)
+
+
+def _fit(fit: dict[str, Any]) -> str:
+    """Return what the model says of the monitored entries beside what the data say."""
+    (v, v_sd), (mu, mu_sd) = fit["v"], fit["mu"]
+    words = f"μ {mu:.4g} ± {mu_sd:.3g}, data {v:.4g} ± {v_sd:.3g}; log likelihood {fit['log_likelihood']:.4g}"
+    if baselines := fit.get("baselines"):
+        best = max(baselines.values())
+        words += f" per entry, {best:.4g} by means of rows and columns"
+    return words
 
 
 def _sampler(settings: dict[str, Any]) -> str:
@@ -78,19 +90,7 @@ def _notes(p: Any, lp: Any) -> list[str]:
     try:
         return [*notes, diagnose(p).verdict]
     except SamplingError as error:
-        return [*notes, _level(lp), f"({error})"]
-
-
-def _level(lp: Any) -> str:
-    """Return whether the log posterior is level: a look at the halves of the chains, no more."""
-    half = lp.shape[1] // 2
-    spread = lp.std(axis=1).mean() + 1e-300
-    drift = np.abs(lp[:, half:].mean(axis=1) - lp[:, :half].mean(axis=1)).max() / spread
-    if drift > 1.5:
-        return "! the log posterior still drifts: give more tune iterations"
-    if np.ptp(lp.mean(axis=1)) / spread > 3.0:
-        return "! the chains disagree about the log posterior: give more tune iterations"
-    return "the log posterior is level, and the same in all chains"
+        return [*notes, f"({error})"]
 
 
 def _interval(x: Any) -> str:

@@ -111,9 +111,8 @@ def _aligned(last: Draws, start: Any, data: Source, model: Any) -> Draws:
         )
     )
     i, j, v = data.entries(np.arange(data.stored))
-    zeros = data.absent == "zero"
-    grown = _grow(last, model, 0, rows, (i, cols[j], v), zeros)
-    return _grow(grown, model, 1, cols, (j, i, v), zeros)
+    grown = _grow(last, model, 0, rows, (i, cols[j], v), data)
+    return _grow(grown, model, 1, cols, (j, i, v), data)
 
 
 def _checked(x: Any, axis: int, setup: Any) -> NDArray[Any]:
@@ -168,14 +167,16 @@ def _draws_at(W: NDArray[Any], H: NDArray[Any], biases: tuple[Any, Any], setup: 
 
 
 def _grow(
-    draws: Draws, model: Any, axis: int, old: NDArray[np.int64], entries: tuple[Any, Any, Any], zeros: bool
+    draws: Draws, model: Any, axis: int, old: NDArray[np.int64], entries: tuple[Any, Any, Any], data: Source
 ) -> Draws:
     """Return the draws with the rows (or columns) of the data: those that were there, and the new ones folded in."""
     own, other, v = entries
     new = np.flatnonzero(old < 0)
     place = np.cumsum(old < 0) - 1
     used = (old[own] < 0) & (other >= 0)
-    found = Entries.of(place[own[used]], other[used], v[used], len(new), zeros)
+    weights = None if data.entry_weights is None else data.entry_weights[used]
+    zeros = data.absent == "zero"
+    found = Entries.of(place[own[used]], other[used], v[used], len(new), zeros, weights, data.zero_weight)
     before = draws.modes[axis]
     X, bias = before.factor[:, :, old], None if before.bias is None else before.bias[:, :, old]
     if len(new):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..data.source import Source
 from ..dynamics.step_size import tabulate
 from ..engines import Engine
 from ..errors import SamplingError
-from ..samplers import DSGD, DSGLD, PSGLD, Sampler
+from ..samplers import SAMPLERS, Sampler
 from ..system import version
 from .loop import Plan
 
@@ -41,16 +41,18 @@ def for_ranks(sampler: Sampler, data: Source, engine: Engine, strips: int | None
 
     A resumed run keeps its number of `strips`, for any number of ranks.
     """
-    if isinstance(sampler, PSGLD | DSGD) and sampler.blocks is None and strips and data.strips is None:
-        sampler = replace(sampler, blocks=strips)
-    if not engine.distributed or isinstance(sampler, DSGLD):
-        return sampler
-    if not isinstance(sampler, PSGLD | DSGD):
+    if engine.distributed and sampler.distribution is None:
+        others = ", ".join(kind.__name__ for kind in SAMPLERS.values() if kind.distribution)
         raise SamplingError(
-            f"{type(sampler).__name__} does not run on MPI(); PSGLD, DSGD and DSGLD do, or use Threads()"
+            f"{type(sampler).__name__} does not run on MPI(), only {others}; or use Threads()"
         )
-    if sampler.blocks is None and sampler.cycle(data) < engine.ranks:
-        return replace(sampler, blocks=engine.ranks)
+    settings: Any = sampler
+    if sampler.distribution != "strips" or settings.blocks is not None:
+        return sampler
+    if strips and data.strips is None:
+        return cast(Sampler, replace(settings, blocks=strips))
+    if engine.distributed and sampler.cycle(data) < engine.ranks:
+        return cast(Sampler, replace(settings, blocks=engine.ranks))
     return sampler
 
 

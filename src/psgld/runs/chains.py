@@ -50,6 +50,9 @@ class Saver(Protocol):
     def finish(self, recorders: list[Recorder]) -> None:
         """Wait until everything is written, and add the results of the complete run."""
 
+    def describe(self, settings: dict[str, Any]) -> None:
+        """Add to the settings in the store, after `finish`."""
+
 
 @final
 @dataclass(frozen=True, eq=False)

@@ -149,6 +149,10 @@ class Draws:
         theta = np.empty((chains, draws, others)) if others else None
         return cls(tuple(modes), np.empty((chains, draws)), np.empty((chains, draws)), theta)
 
+    def theta_at(self, likelihood: Likelihood, at: tuple[int, ...]) -> list[float]:
+        """Return the parameters of the likelihood in the draw at (chain, draw)."""
+        return [float(x[at]) for x in self.parameters(likelihood).values()]
+
     def parameters(self, likelihood: Likelihood) -> dict[str, NDArray[np.float64]]:
         """Return the draws of each parameter of the likelihood, (chain, draw), by its name."""
         others = () if self.theta is None else np.moveaxis(self.theta, -1, 0)

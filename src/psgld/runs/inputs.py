@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..checks import is_integer
 from ..data.observations import MOST_CELLS
@@ -16,11 +17,14 @@ from ..models import FactorModel, Likelihood, guess
 from ..samplers import Planned, Sampler
 from ..system import cost
 from ..system.limits import available_memory
+from .loop import Plan
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 _TUNE_CYCLES, _THIN_CYCLES = 200, 2
 _LEAST_TUNE, _LEAST_THIN = 1000, 10
+DRAWS, _MORE_DRAWS = 200, 3
+"""The default number of draws per chain, and how many times as many small data get at most."""
 
 _BYTES_PER_CELL = 16
 """Memory for a matrix with explicit zeros: the values in double precision, and a copy in blocks."""
@@ -29,23 +33,41 @@ _MANY_CELLS = 10_000_000
 """Number of cells from which a warning is given that zeros are stored explicitly."""
 
 
-def usual_plan(sampler: Sampler, data: Source, components: int) -> tuple[int, int]:
-    """Return the defaults of tune and thin: those of the sampler, or a number of passes over the data.
+def usual_plan(
+    sampler: Sampler, data: Source, components: int, draws: int | None, tune: int | None, thin: int | None
+) -> Plan:
+    """Return the plan: as given, or the default of the sampler, or a number of passes over the data.
 
-    Small data get more iterations, up to ten times as many per draw, as long as they take little time.
+    Small data get more iterations, as long as they take little time: up to ten times as many per draw, and then up to
+    three times as many draws, so that effective sample sizes of 400 are usual.
     """
-    if isinstance(sampler, Planned):
-        return sampler.default_plan(data)
     cycle = sampler.cycle(data)
-    tune, thin = max(_LEAST_TUNE, _TUNE_CYCLES * cycle), max(_LEAST_THIN, _THIN_CYCLES * cycle)
-    work = cost.multiplications(thin, components, data.stored / cycle, sum(data.shape))
-    more = min(max(cost.BRIEF / work, 1.0), 10.0)
-    return int(tune * math.sqrt(more)), int(thin * more)
+
+    def spare(iterations: int) -> float:
+        """Return how many times that many iterations take little time."""
+        return cost.BRIEF / cost.multiplications(iterations, components, data.stored / cycle, sum(data.shape))
+
+    if isinstance(sampler, Planned):
+        usual_tune, usual_thin = sampler.default_plan(data)
+    else:
+        usual_tune, usual_thin = (
+            max(_LEAST_TUNE, _TUNE_CYCLES * cycle),
+            max(_LEAST_THIN, _THIN_CYCLES * cycle),
+        )
+        more = min(max(spare(usual_thin), 1.0), 10.0)
+        usual_tune, usual_thin = int(usual_tune * math.sqrt(more)), int(usual_thin * more)
+    usual_draws = int(DRAWS * min(max(spare(usual_thin), 1.0), _MORE_DRAWS))
+    return Plan(
+        int(usual_tune if tune is None else tune),
+        int(usual_draws if draws is None else draws),
+        int(usual_thin if thin is None else thin),
+    )
 
 
-def check_counts(draws: int, tune: int | None, thin: int | None, chains: int) -> None:
+def check_counts(draws: int | None, tune: int | None, thin: int | None, chains: int) -> None:
     """Raise SamplingError unless the numbers of draws, iterations and chains are valid."""
-    check_count("draws", draws, least=1)
+    if draws is not None:
+        check_count("draws", draws, least=1)
     check_count("chains", chains, least=1)
     if tune is not None:
         check_count("tune", tune, least=0)
@@ -68,14 +90,23 @@ def check_model(model: FactorModel | None, rank: int | None, call: str) -> None:
 
 
 def chosen_model(model: FactorModel | None, rank: int | None, data: Source) -> FactorModel:
-    """Return the model, or one chosen from the values."""
-    if model is not None:
-        return model
-    assert rank is not None
-    likelihood, reason = guess(data.sample_entries(100_000)[2])
-    chosen = FactorModel(rank, likelihood, bias=not likelihood.nonnegative_mean)
-    warn(f"no model given: {likelihood.name} likelihood, because {reason}")
-    return chosen
+    """Return the model, or one chosen from the values; its likelihood has what it takes from them, such as levels."""
+    if model is None:
+        assert rank is not None
+        likelihood, reason = guess(data.sample_entries(100_000)[2])
+        model = FactorModel(rank, likelihood, bias=not likelihood.nonnegative_mean)
+        warn(f"no model given: {likelihood.name} likelihood, because {reason}")
+    likelihood = model.likelihood.resolved(lambda: _distinct(data))
+    return model if likelihood is model.likelihood else model.with_likelihood(likelihood)
+
+
+def _distinct(data: Source) -> NDArray[Any]:
+    """Return the distinct values; of data on disk, those of 100,000 entries and the extremes, on any rank the same."""
+    if data.on_disk is None:
+        parts = [np.unique(part) for part in data.value_parts()]
+    else:
+        parts = [data.sample_entries(100_000)[2]]
+    return np.unique(np.concatenate([*parts, [data.min(), data.max()]]))
 
 
 def ready(data: Source, model: FactorModel, dtype: str) -> Source:
@@ -146,7 +177,7 @@ def _filled(data: Source, likelihood: Likelihood) -> Source:
     """Return the data with explicit zeros, as most likelihoods need them."""
     if not likelihood.can_occur(np.zeros(1)).all():
         raise ModelError(
-            f'absent="zero" contradicts {likelihood!r}, which needs {likelihood.support}; use absent="unobserved"'
+            f'absent="zero" contradicts {likelihood!r}, which needs {likelihood.requirement}; use absent="unobserved"'
         )
     cells = data.shape[0] * data.shape[1]
     needed, free = cells * _BYTES_PER_CELL, available_memory()

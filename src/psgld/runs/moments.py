@@ -37,7 +37,8 @@ class RunningMoments:
     def record(self) -> None:
         """Add the current state of the chain."""
         eta = self._chain.factors.mu(self._places).astype(np.float64) + self._chain.setup.shift
-        mu = self._chain.setup.model.likelihood.response(eta)
+        likelihood = self._chain.setup.model.likelihood
+        mu = likelihood.response(eta, *self._chain.hyper.parameters(likelihood))
         self.count += 1
         delta = mu - self.mean
         self.mean += delta / self.count

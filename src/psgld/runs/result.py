@@ -125,6 +125,7 @@ def describe(setup: Any, plan: Plan, keys: list[int], lp_entries: int) -> dict[s
         "keys": [str(key) for key in keys],
         "entries": setup.data.size,
         "lp_entries": lp_entries,
+        **({"weighted": True, "total_weight": setup.data.total_weight} if setup.data.weighted else {}),
     }
 
 

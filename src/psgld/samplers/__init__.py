@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import SamplingError
@@ -36,7 +36,7 @@ __all__ = [
     "sampler_from_dict",
 ]
 
-SAMPLERS: dict[str, Callable[[], Sampler]] = {
+SAMPLERS: dict[str, type[Sampler]] = {
     "psgld": PSGLD,
     "ld": LD,
     "sgld": SGLD,
@@ -60,7 +60,7 @@ def as_sampler(sampler: Sampler | str | None) -> Sampler:
         return PSGLD()
     if isinstance(sampler, str) and sampler in SAMPLERS:
         return SAMPLERS[sampler]()
-    if not isinstance(sampler, tuple(SAMPLERS.values())):  # type: ignore[arg-type]
+    if not isinstance(sampler, tuple(SAMPLERS.values())):
         raise SamplingError(
             f"sampler must be PSGLD(…), LD(…), … or one of the names {', '.join(SAMPLERS)}, got {sampler!r}"
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from ..models import (
     Hyper,
     Likelihood,
     Moments,
-    ParameterMove,
+    Move,
     RowNormal,
     hyperparameters,
 )
@@ -40,8 +40,15 @@ State = dict[str, Any]
 """Everything needed to resume a chain bit for bit: arrays, numbers and lists of numbers, by name."""
 
 
+Distribution = Literal["strips", "chains"]
+"""What the ranks of an engine share out: the strips of every chain, or whole chains that move between ranks."""
+
+
 class Sampler(Protocol):
     """The settings of a sampler, given by the user."""
+
+    distribution: ClassVar[Distribution | None]
+    """How it runs on several ranks; None if it does not."""
 
     @property
     def dtype(self) -> str:
@@ -161,7 +168,8 @@ def scale_of(data: Source, model: FactorModel) -> tuple[float, Moments, Hyper]:
     shift = mean if model.centred and data.absent != "zero" else 0.0
     constant = variance <= (_ROUNDING * mean) ** 2
     centre, spread = mean - shift, 0.0 if constant else variance
-    moments = Moments(*model.likelihood.eta_moments(centre, spread, data.size), data.size)
+    size = data.total_weight
+    moments = Moments(*model.likelihood.eta_moments(centre, spread, size), size)
 
     def some() -> NDArray[np.float64]:
         values = data.sample_entries(100_000)[2] - shift
@@ -345,11 +353,12 @@ class Chain(ABC):
         """Return whether to update the parameters of the likelihood now, if that takes a Metropolis step."""
         return True
 
-    def _parameter_move(self) -> ParameterMove | None:
+    def _parameter_move(self) -> Move | None:
         likelihood: Likelihood = self.setup.model.likelihood
         if likelihood.conjugate or not likelihood.learnt:
             return None
         # The relative error of φ is sqrt(2 / n): with 1,000 entries it would affect predictive intervals.
         number = _CLOSED if likelihood.closed else _SERIES
         self._monitored = Probes.some(self.setup.data, number).placed(self.factors, self.setup.shift)
-        return likelihood.move(self._monitored.values, self.setup.start.parameters(likelihood))
+        values, weights = self._monitored.values, self._monitored.weights
+        return likelihood.move(values, self.setup.start.parameters(likelihood), weights)

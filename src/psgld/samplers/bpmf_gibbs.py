@@ -1,15 +1,16 @@
 """Gibbs sampling of Gaussian factor models: BPMF (Salakhutdinov & Mnih 2008), and the default Gaussian model.
 
-    w_i | H, m, Λ, φ ~ N(P⁻¹ b, P⁻¹),   P = Λ + Σ_j h_j h_jᵀ / φ,   b = Λm + Σ_j v_ij h_j / φ
+    w_i | H, m, Λ, φ ~ N(P⁻¹ b, P⁻¹),   P = Λ + Σ_j c_ij h_j h_jᵀ / φ,   b = Λm + Σ_j c_ij v_ij h_j / φ
 
-with sums over the observed columns j of row i. H is drawn in the same way, then the hyperparameters given W and H. One
-iteration is one sweep. The core draws the rows (`normal_rows.hpp`), each with its own Cholesky factor.
+with sums over the observed columns j of row i, of weight c_ij, 1 by default. H is drawn in the same way, then the
+hyperparameters given W and H. One iteration is one sweep. The core draws the rows (`normal_rows.hpp`), each with its
+own Cholesky factor.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from ..models import FactorModel
 from ..models.priors.normal import NormalFormulas
 from ..system import cost
 from ..system.record import Recorded
-from .base import Setup, check_compiled, check_dtype, scale_of
+from .base import Distribution, Setup, check_compiled, check_dtype, scale_of
 from .plain import PlainChain, PlainFactors
 
 Entries: TypeAlias = _core.Rows32 | _core.Rows64
@@ -50,6 +51,7 @@ class BPMFGibbs(Recorded):
     """
 
     dtype: str = "float32"
+    distribution: ClassVar[Distribution | None] = None
 
     def __post_init__(self) -> None:
         check_dtype(self)
@@ -66,18 +68,23 @@ class BPMFGibbs(Recorded):
         """Raise ModelError unless the rows are conjugate; otherwise return the data by rows and by columns."""
         check_compiled(self, engine)
         _check(model)
-        shift, moments, start = scale_of(data, model)
-        values = data.values.astype(np.float64) - shift
+        scale = scale_of(data, model)
+        values = data.values.astype(np.float64) - scale[0]
         rows = np.repeat(np.arange(data.shape[0], dtype=np.int32), np.diff(data.indptr))
         columns = np.ascontiguousarray(data.indices, np.int32)
-        turned = _core.canonical_csr(columns, rows, values, data.shape[1], data.shape[0])
-        dtype = np.dtype(self.dtype)
+        dtype, size = np.dtype(self.dtype), data.shape[::-1]
+        turned = _core.canonical_csr(columns, rows, values, *size)
         make: Any = _core.Rows32 if dtype == np.float32 else _core.Rows64
+        weights = [np.empty(0, dtype)] * 2
+        if (given := data.entry_weights) is not None:
+            weights = [given.astype(dtype), _core.canonical_csr(columns, rows, given, *size)[2].astype(dtype)]
+        zero_weight = data.zero_weight if data.absent == "zero" else 0.0
+        start = np.ascontiguousarray(data.indptr, np.int64)
         entries = (
-            make(np.ascontiguousarray(data.indptr, np.int64), columns, values.astype(dtype), data.shape[1]),
-            make(turned[0], turned[1], turned[2].astype(dtype), data.shape[0]),
+            make(start, columns, values.astype(dtype), size[0], weights[0], zero_weight),
+            make(*turned[:2], turned[2].astype(dtype), size[1], weights[1], zero_weight),
         )
-        return BPMFSetup(self, model, data, engine, shift, moments, start, entries)
+        return BPMFSetup(self, model, data, engine, *scale, entries)
 
 
 def _check(model: FactorModel) -> None:
@@ -109,8 +116,8 @@ class BPMFSetup(Setup):
 
     @property
     def complete(self) -> bool:
-        """Whether every entry is observed: then all rows of a factor have the same precision."""
-        return self.data.size == self.data.shape[0] * self.data.shape[1]
+        """Whether every entry is observed once: then all rows of a factor have the same precision."""
+        return not self.data.weighted and self.data.size == self.data.shape[0] * self.data.shape[1]
 
     @property
     def seconds_per_iteration(self) -> float:
@@ -154,9 +161,9 @@ class BPMFChain(PlainChain):
         normal = self.hyper.modes[which].normal
         if normal is not None:
             precision += normal.off_diagonal
-        complete = self.setup.complete
-        if complete:
-            precision += self.factors.gram(1 - which) / self.hyper.phi
+        complete, data = self.setup.complete, self.setup.data
+        if complete or data.absent == "zero":
+            precision += data.zero_weight * self.factors.gram(1 - which) / self.hyper.phi
         failures = _core.draw_normal_rows(
             self._pool, self.setup.entries[which], other, x, precision, linear, self._move[which],
             self.hyper.phi, complete, which, self.iteration, self.key,
@@ -173,7 +180,8 @@ class BPMFChain(PlainChain):
             self._pool, self.setup.entries[W], self.factors.x[H], self.factors.x[W], zeros
         )
         if zeros:  # Σμ² over all entries
-            total += float(np.sum(self.factors.gram(W) * self.factors.gram(H)))
+            squares = float(np.sum(self.factors.gram(W) * self.factors.gram(H)))
+            total += self.setup.data.zero_weight * squares
         return total
 
 

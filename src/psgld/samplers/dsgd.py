@@ -8,7 +8,7 @@ for each block (b, c) of the part, H_c likewise. `psgld.optimize` runs it until 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 from ..data.partition import Partition, Shuffled
 from ..data.source import Source
@@ -18,6 +18,7 @@ from ..dynamics.step_size import StepSize
 from ..engines import Engine
 from ..models import FactorModel
 from ..system.record import Recorded
+from .base import Distribution
 from .langevin import LangevinSetup
 from .psgld import blocks_of, ring_bytes
 from .settings import check, check_blocks, check_choice, setup_of
@@ -54,6 +55,7 @@ class DSGD(Recorded):
     schedule: Schedule = field(default_factory=Cyclic)
     partition: Partition = field(default_factory=Shuffled)
     dtype: str = "float32"
+    distribution: ClassVar[Distribution | None] = "strips"
 
     def __post_init__(self) -> None:
         check(self)

@@ -9,7 +9,7 @@ every `exchange` iterations the chains move to the next workers, and W and H are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..engines import Engine
 from ..errors import ModelError
 from ..models import FactorModel
 from ..system.record import Recorded
+from .base import Distribution
 from .langevin import LangevinSetup
 from .settings import check, check_count, check_size, check_temperature, entries_of, setup_of
 
@@ -70,6 +71,7 @@ class DSGLD(Recorded):
     metric: Metric | str | None = None
     temperature: float = 1.0
     dtype: str = "float32"
+    distribution: ClassVar[Distribution | None] = "chains"
 
     def __post_init__(self) -> None:
         check(self)

@@ -3,6 +3,8 @@
     s_ijk | W, H ~ Multinomial(v_ij, w_ik h_kj / μ_ij)
     w_ik | s, H ~ Gamma(a + Σ_j s_ijk, λ + Σ_j h_kj),   h_kj likewise, sums over the observed entries
 
+An entry of weight c counts c times: c v_ij is allocated, which must be a count, and h_kj is added c times.
+
 A sweep draws s, the longer of W and H, the other one, and the learnt rates. Only the two sums of s are kept. The sweep
 runs in the core (`gibbs.cpp`, `kernels.cpp`).
 """
@@ -10,7 +12,7 @@ runs in the core (`gibbs.cpp`, `kernels.cpp`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +25,14 @@ from ..errors import DataError, ModelError
 from ..models import Exponential, FactorModel, GammaPrior
 from ..system import cost
 from ..system.record import Recorded
-from .base import Setup, check_compiled, check_dtype, scale_of
+from .base import Distribution, Setup, check_compiled, check_dtype, scale_of
 from .plain import PlainChain, PlainFactors
 
 _MOST = 2**31 - 1
 """The sums of s are 32-bit integers."""
+
+_ROUNDING = 1e-6
+"""Relative error up to which weight × value counts as an integer: weights may be in float32."""
 
 
 @final
@@ -56,6 +61,7 @@ class Gibbs(Recorded):
     """
 
     dtype: str = "float32"
+    distribution: ClassVar[Distribution | None] = None
 
     def __post_init__(self) -> None:
         check_dtype(self)
@@ -73,7 +79,8 @@ class Gibbs(Recorded):
         check_compiled(self, engine)
         _check_model(model)
         _check_counts(data.values)
-        return GibbsSetup(self, model, data, engine, *scale_of(data, model), _core_counts(data))
+        counts = _weighted_counts(data)
+        return GibbsSetup(self, model, data, engine, *scale_of(data, model), _core_counts(data, counts))
 
 
 @final
@@ -91,7 +98,7 @@ class GibbsSetup(Setup):
     @property
     def seconds_per_iteration(self) -> float:
         """An estimate of the time per sweep on one core, in seconds."""
-        total = self.data.mean() * self.data.size
+        total = self.data.mean() * self.data.total_weight
         return cost.gibbs_sweep(total, self.data.stored, self.model.components, sum(self.data.shape))
 
     def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> GibbsChain:
@@ -171,14 +178,45 @@ def _check_counts(values: NDArray[Any]) -> None:
         )
 
 
-def _core_counts(data: Source) -> Any:
+def _weighted_counts(data: Source) -> NDArray[Any]:
+    """Return the stored values times their weights; raise DataError unless they are counts."""
+    weights = data.entry_weights
+    if weights is None:
+        return data.values
+    counts = weights.astype(np.float64) * data.values
+    nearest = np.rint(counts)
+    bad = np.abs(counts - nearest) > _ROUNDING * np.maximum(nearest, 1.0)
+    if bad.any():
+        raise DataError(
+            f"Gibbs() allocates weight × value, which must be a count, but {int(bad.sum())} of {len(counts)} products "
+            f"are not, the first is {counts[bad][0]:g}; use integer weights, or PSGLD()"
+        )
+    return nearest
+
+
+def _seen(data: Source) -> tuple[list[tuple[Any, Any, Any]], float]:
+    """Return compressed rows and columns of the entries whose weight is not that of all cells, which is returned too.
+
+    With each of them the difference of the two weights; nothing where it is 1.
+    """
+    (I, J), weights, none = data.shape, data.entry_weights, np.empty(0)
+    if weights is None and data.size == I * J:
+        return [(np.empty(0, np.int64), np.empty(0, np.int32), none)] * 2, 1.0
+    everywhere = data.zero_weight if data.absent == "zero" else 0.0
+    rows = np.repeat(np.arange(I, dtype=np.int32), np.diff(data.indptr))
+    extra = np.ones(data.stored) if weights is None else weights.astype(np.float64) - everywhere
+    start, index, turned = _sorted(data.indices, rows, extra, J, I)
+    if weights is None:
+        extra = turned = none
+    return [(data.indptr, data.indices, extra), (start, index, turned)], everywhere
+
+
+def _core_counts(data: Source, values: NDArray[Any]) -> Any:
     """Return the positive counts by row of the longer factor, and the observed entries of both sides."""
     (I, J), swapped = data.shape, _order(data.shape) == (H, W)
-    indptr, indices, values = data.indptr, data.indices, data.values
-    rows = np.repeat(np.arange(I, dtype=np.int32), np.diff(indptr))
-    seen = [(indptr, indices), _sorted(indices, rows, values, J, I)[:2]]
-    if data.size == I * J:
-        seen = [(np.empty(0, np.int64), np.empty(0, np.int32))] * 2
+    indices = data.indices
+    rows = np.repeat(np.arange(I, dtype=np.int32), np.diff(data.indptr))
+    seen, everywhere = _seen(data)
     keep = values > 0
     rows, cols, values = rows[keep], indices[keep], values[keep]
     for side, index in (("row", rows), ("column", cols)):
@@ -191,7 +229,18 @@ def _core_counts(data: Source) -> Any:
         rows, cols, (I, J) = cols, rows, (J, I)
         seen.reverse()
     start, index, count = _sorted(rows, cols, values, I, J)
-    return _core.Counts(I, J, start, index, count.astype(np.int32), *seen[0], *seen[1])
+    return _core.Counts(
+        I,
+        J,
+        start,
+        index,
+        count.astype(np.int32),
+        *seen[0][:2],
+        *seen[1][:2],
+        seen[0][2],
+        seen[1][2],
+        everywhere,
+    )
 
 
 def _sorted(

@@ -69,10 +69,11 @@ class PlainFactors:
         _core.dots(w, h, i, j, out)
         return out
 
-    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at entries of V."""
+    def log_kernel(self, places: Places, values: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
+        """Return φ Σ w (log p(v | μ) - log normaliser) at entries of V of weight w (1 by default)."""
         mu = self.mu(places)
-        return float(np.sum(self._likelihood.kernel(values, np.maximum(mu, self._floor, dtype=np.float64))))
+        kernel = self._likelihood.kernel(values, np.maximum(mu, self._floor, dtype=np.float64))
+        return float(np.sum(kernel if weights is None else weights * kernel))
 
     def sums(self) -> NDArray[np.float64]:
         """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""

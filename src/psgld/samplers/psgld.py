@@ -13,7 +13,7 @@ The compiled core runs it; `engines/reference/update.py` is the same in NumPy.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..engines import Engine
 from ..errors import ModelError
 from ..models import FactorModel
 from ..system.record import Recorded
+from .base import Distribution
 from .langevin import LangevinSetup
 from .settings import Common, check, check_blocks, check_choice, check_temperature, setup_of
 
@@ -64,6 +65,7 @@ class PSGLD(Recorded):
     temperature: float = 1.0
     momentum: float | None = None
     dtype: str = "float32"
+    distribution: ClassVar[Distribution | None] = "strips"
 
     def __post_init__(self) -> None:
         check(self)

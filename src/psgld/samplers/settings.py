@@ -175,7 +175,7 @@ def _without_gaps(data: Source) -> Source:
     if data.dense is None or data.stored == data.dense.size:
         return data
     csr = Csr(data.indptr, data.indices, data.values)
-    return Observations(data.shape, None, csr, data.stored)
+    return Observations(data.shape, None, csr, data.stored, weights=data.entry_weights)
 
 
 def _metric(metric: Metric | str | None, model: FactorModel) -> Metric:
@@ -197,7 +197,8 @@ def _metric(metric: Metric | str | None, model: FactorModel) -> Metric:
 def _curvature(data: Source, model: FactorModel, moments: Moments, start: Hyper) -> float:
     """Return a bound, at the start, on the curvature of the log posterior along a coefficient of the longest row."""
     w, h = (float(sizes[0]) for sizes in start_sizes(model, moments, start))
-    fullest = max(int(data.counts(0).max()) * h**2, int(data.counts(1).max()) * w**2)
+    most = [data.weight_sums(axis).max().item() for axis in range(2)]
+    fullest = max(most[0] * h**2, most[1] * w**2)
     mean = moments.mean if moments.mean > 0 else 1.0
     likelihood, (_, others) = model.likelihood, model.likelihood.split(start.parameters(model.likelihood))
     bound = likelihood.curvature_bound or 1.0

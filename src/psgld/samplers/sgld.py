@@ -8,7 +8,7 @@ H likewise, both gradients at the old values. Ω is drawn uniformly and with rep
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from ..data.partition import InOrder
 from ..data.source import Source
@@ -18,6 +18,7 @@ from ..dynamics.step_size import StepSize
 from ..engines import Engine
 from ..models import FactorModel
 from ..system.record import Recorded
+from .base import Distribution
 from .langevin import LangevinSetup
 from .settings import check, check_size, check_temperature, entries_of, setup_of
 
@@ -56,6 +57,7 @@ class SGLD(Recorded):
     metric: Metric | str | None = None
     temperature: float = 1.0
     dtype: str = "float32"
+    distribution: ClassVar[Distribution | None] = None
 
     def __post_init__(self) -> None:
         check(self)

@@ -48,7 +48,7 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     """What the two estimators share; they differ in the model."""
 
     n_components: int
-    draws: int
+    draws: int | None
     tune: int | None
     thin: int | None
     chains: int
@@ -128,7 +128,7 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         other = reference(self.posterior_)
         mu = W @ self.components_
         mu = mu if other.bias is None else mu + other.bias[0]
-        return self.posterior_.model.likelihood.response(mu)
+        return self.posterior_.model.likelihood.response(mu, *other.theta)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log predictive density of the observed entries of X, each given the other half of its row.

@@ -56,7 +56,7 @@ class BayesianNMF(Factorisation):
         n_components: int = 10,
         *,
         likelihood: Likelihood | str = "poisson",
-        draws: int = 200,
+        draws: int | None = None,
         tune: int | None = None,
         thin: int | None = None,
         chains: int = 2,
@@ -96,8 +96,8 @@ class BayesianMF(Factorisation):
     n_components
         The number of components K.
     likelihood
-        A likelihood of psgld that takes factors of any sign, or its name: "gaussian", or "bernoulli" for x of 0 and 1:
-        then P(x_ij = 1) is the logistic function of what is the mean above.
+        A likelihood of psgld that takes factors of any sign, or its name: "gaussian", "ordinal" for stars, or
+        "bernoulli" for x of 0 and 1: then P(x_ij = 1) is the logistic function of what is the mean above.
     bias
         Whether to add row and feature biases.
     draws, tune, thin, chains
@@ -139,7 +139,7 @@ class BayesianMF(Factorisation):
         *,
         likelihood: Likelihood | str = "gaussian",
         bias: bool = True,
-        draws: int = 200,
+        draws: int | None = None,
         tune: int | None = None,
         thin: int | None = None,
         chains: int = 2,

@@ -93,6 +93,7 @@ class RunBackend(Backend):
         self.layout = Layout(**{**self.layout.to_dict(), "draws": draws})
         self.specs = self.layout.specs(self.model, self.shape)
         settings = {**self.header["settings"], "draws": draws}
+        settings.pop("fit", None)  # of the run before
         self.write_header({**self.header, "layout": self.layout.to_dict(), "settings": settings})
 
     @abstractmethod

@@ -28,3 +28,14 @@ def run_backend(path: Path) -> type[RunBackend]:
     if path.suffix not in RUN_BACKENDS:
         raise DataError(f"the name of a store must end in {durable(RUN_BACKENDS)}, got {str(path)!r}")
     return RUN_BACKENDS[path.suffix]
+
+
+def is_resumable(path: Path) -> bool:
+    """Return whether another process could resume a run that is written to this path."""
+    kind = RUN_BACKENDS.get(path.suffix)
+    return kind is not None and kind.durable
+
+
+def is_writable(path: Path) -> bool:
+    """Return whether the name is that of a durable store or file, or has no suffix."""
+    return not path.suffix or (path.suffix in BACKENDS and BACKENDS[path.suffix].durable)

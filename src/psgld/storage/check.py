@@ -9,6 +9,7 @@ import numpy as np
 from ..models import NormalWishart
 from ..models.modes import NAMES, NORMALS
 from ..runs.result import Result
+from .records import check_records
 
 TRACE = {"iteration": "i", "lp": "f", "step_size": "f", "diverging": "b"}
 """The columns of a trace, and their dtype kinds."""
@@ -100,6 +101,7 @@ def _check_settings(settings: Any) -> None:
         raise ValueError(f"settings: sampler is {settings['sampler']!r}")
     if not isinstance(settings["interrupted"], bool) or not isinstance(settings["version"], str):
         raise ValueError("settings: interrupted must be a boolean and version a string")
+    check_records(settings)
 
 
 def _expect(name: str, array: Any, shape: tuple[int, ...], kinds: str) -> None:

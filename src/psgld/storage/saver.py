@@ -277,6 +277,16 @@ class Saver:
         for pending in self._pending.values():
             pending.result()  # raises errors other than those of the disk
 
+    def describe(self, settings: dict[str, Any]) -> None:
+        """Add to the settings in the store, after `finish`."""
+        header = self.store.header
+        if self._failures or not self.store.present:
+            return
+        try:
+            self.store.write_header({**header, "settings": {**header["settings"], **settings}})
+        except _REFUSED as error:
+            self._failures[-1] = error
+
 
 def _progress(state: dict[str, Any], store: RunBackend) -> tuple[int, int]:
     """Return the numbers of draws and of burn-in marks of a checkpoint; raise ValueError if they are impossible."""

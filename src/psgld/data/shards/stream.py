@@ -63,6 +63,8 @@ def open_stream(source: Any, columns: tuple[Name, Name, Name], shape: tuple[int,
     if is_frame(source):
         return Stream(*_sides(shape), _chunks([source], columns))
     data = observations(source)
+    if data.weighted:
+        raise DataError("shards have no weights; sample weighted data in memory")
     sides = (
         Numbered(data.shape[0], "row", data.row_labels),
         Numbered(data.shape[1], "column", data.col_labels),
@@ -85,9 +87,9 @@ def _rows(data: Source) -> Iterator[Batch]:
 def _chunks(chunks: Iterable[Any], columns: tuple[Name, Name, Name]) -> Iterator[Batch]:
     for chunk in chunks:
         if isinstance(chunk, Triples):
-            yield Batch(*chunk)
+            yield Batch(*chunk[:3])
         elif is_frame(chunk):
-            yield Batch(*frame_triples(chunk, *columns))
+            yield Batch(*frame_triples(chunk, *columns)[:3])
         elif isinstance(chunk, tuple | list) and len(chunk) == 3:
             yield _loose(*chunk)
         else:
@@ -100,7 +102,7 @@ def _loose(rows: Any, cols: Any, values: Any) -> Batch:
     """Return a batch; integer labels are not encoded, as encoding them here and again later would be slower."""
     rows, cols = unmasked(rows, "row labels"), unmasked(cols, "column labels")
     if rows.dtype.kind != "i" or cols.dtype.kind != "i":
-        return Batch(*triples(rows, cols, values))
+        return Batch(*triples(rows, cols, values)[:3])
     batch = Batch(rows.astype(np.int64, copy=False), cols.astype(np.int64, copy=False), real(values))
     if not rows.shape == cols.shape == batch.values.shape:
         raise DataError(

@@ -118,13 +118,13 @@ class DistributedEngine(Engine):
         if data.on_disk is not None:
             data = self._own_entries(data.on_disk, strips[H] if swapped else None)
         core = core_grid(data, strips, shift, dtype, own)
-        if not zeros:
+        if not zeros and not data.weighted:
             core.set_inner_counts(ranks.total(self.communicator, core.inner_counts()))
         entries = np.zeros((blocks, blocks), np.int64)
         entries[slice(*own)] = core.entries()
         entries = ranks.total(self.communicator, entries)
         sizes = part_sizes(entries.T if swapped else entries, strips, zeros)
-        return CoreGrid(core, data.shape, blocks, swapped, zeros, sizes)
+        return CoreGrid(core, data.shape, blocks, swapped, zeros, sizes, data.zero_weight)
 
     def factors(
         self, grid: CoreGrid, components: int, likelihood: Likelihood, floor: float

@@ -132,11 +132,11 @@ class HoppingFactors(CoreFactors):
         """Return Σ_k w_ik h_kj at the positions of entries."""
         return self._from_chain(lambda: self._local.mu(places), places[0].shape, self.dtype)
 
-    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at the positions of entries."""
+    def log_kernel(self, places: Places, values: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
+        """Return φ Σ w (log p(v | μ) - log normaliser) at the positions of entries of weight w (1 by default)."""
 
         def find() -> NDArray[Any]:
-            return np.array([self._local.log_kernel(places, values)])
+            return np.array([self._local.log_kernel(places, values, weights)])
 
         return float(self._from_chain(find, (1,), np.float64)[0])
 

@@ -14,7 +14,7 @@ from ... import _core
 from ...models import Likelihood
 from ..base import WEIGHTS, Places, Stretch, SumName
 from ..communicator import Communicator, Request
-from ..core_factors import NO_DRAWS, CoreFactors, core_chain
+from ..core_factors import NO_DRAWS, CoreFactors, core_chain, given
 from ..core_grid import CoreGrid
 from . import ranks
 from .ring import Move, Ring
@@ -154,9 +154,9 @@ class RingFactors(CoreFactors):
         mu[mine] = self.core.mu(*(place[mine] for place in places))
         return self._total(mu)
 
-    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at the positions of entries."""
-        return self.core.log_kernel(values, self.mu(places))
+    def log_kernel(self, places: Places, values: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
+        """Return φ Σ w (log p(v | μ) - log normaliser) at the positions of entries of weight w (1 by default)."""
+        return self.core.log_kernel(values, self.mu(places), given(weights, self.dtype))
 
     # -- reading and writing -----------------------------------------------------------------------------
 

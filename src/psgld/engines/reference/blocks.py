@@ -44,8 +44,22 @@ class ReferenceGrid:
             self.V[i, data.indices] = np.asarray(data.values, np.float64) - shift
             self._stored[i, data.indices] = True
         self.observed = ~np.isnan(self.V)
+        self.weights = self._weights(data)
         self.part_sizes = np.array([self._part_size(p) for p in range(self.blocks)], np.int64)
         self._cut(0.0)
+
+    def _weights(self, data: Source) -> NDArray[np.float64] | None:
+        """Return how often each cell counts; None if each observed one counts once."""
+        if data.weights is None:
+            return None
+        weights = np.where(self.observed, data.zero_weight, 0.0)
+        weights[self._stored] = np.asarray(data.entry_weights, np.float64)
+        return weights
+
+    @property
+    def counted(self) -> NDArray[np.float64]:
+        """How often each cell counts: its weight, 1 by default, if it was observed, else 0."""
+        return self.observed.astype(np.float64) if self.weights is None else self.weights
 
     def block(self, b: int, part: int) -> tuple[IntArray, ...]:
         """Return the indices, by mode, of the block of a part that lies in row strip b."""

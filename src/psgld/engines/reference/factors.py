@@ -35,9 +35,7 @@ class ReferenceFactors(Factors):
         self._key, self._rho, self._phi = 0, 0.0, 1.0
         self._metric: MetricName = "identity"
         self._mirror, self._temperature, self._second_order = False, 1.0, False
-        self._counts = [
-            grid.observed.sum(axis=1 - which).astype(np.float64) for which in range(len(grid.shape))
-        ]
+        self._counts = [grid.counted.sum(axis=1 - which) for which in range(len(grid.shape))]
 
     def _zeros(self) -> list[Array]:
         return [np.zeros((n, self.components)) for n in self.grid.shape]
@@ -109,17 +107,23 @@ class ReferenceFactors(Factors):
             self._x = list(
                 update.iterate(
                     self.grid.V, self._x[W], self._x[H], rows, cols, part, t, float(stretch.steps[q]), scale,
-                    self._model, rules, times,
+                    self._model, rules, self._times(times),
                 )
             )  # fmt: skip
 
     def accumulate(self, kind: SumName, part: int = -1) -> None:
         """Sum scores or weights over a part (or over all of V) for every row of every factor."""
         V = self.grid.V if part < 0 else np.where(self.grid.cells(part), self.grid.V, np.nan)
-        self._sum = list(update.gradients(V, self._x[W], self._x[H], self._model, weights=kind == "weight"))
+        weights, times = kind == "weight", self._times(None)
+        self._sum = list(update.gradients(V, self._x[W], self._x[H], self._model, weights, times))
         if kind == "score":
             for p in range(self.grid.blocks) if part < 0 else [part]:
                 self._take_squares(p)
+
+    def _times(self, drawn: Array | None) -> Array | None:
+        """Return how often each cell counts: its weight, times the number of times it was drawn; None for once."""
+        weights = self.grid.weights
+        return drawn if weights is None else weights if drawn is None else weights * drawn
 
     def accumulated(self, which: int) -> Array:
         """Return the sums of `accumulate` for a factor."""
@@ -140,8 +144,8 @@ class ReferenceFactors(Factors):
         if not self._model.likelihood.normal:
             return
         squares = np.nan_to_num((self.grid.V - self._x[W] @ self._x[H].T) ** 2)
-        if times is not None:
-            squares *= times
+        if (counted := self._times(times)) is not None:
+            squares *= counted
         for chunk in self.grid.chunks[part]:
             block = np.ix_(*((chunk.cols, chunk.rows) if self.grid.swapped else (chunk.rows, chunk.cols)))
             self._squares[chunk.place] = squares[block].sum()
@@ -188,10 +192,11 @@ class ReferenceFactors(Factors):
             np.einsum("nk,nk->n", *(x[place] for x, place in zip(self._x, places, strict=True)))
         )
 
-    def log_kernel(self, places: Places, values: NDArray[Any]) -> float:
-        """Return φ Σ (log p(v | μ) - log normaliser) at entries of V."""
+    def log_kernel(self, places: Places, values: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
+        """Return φ Σ w (log p(v | μ) - log normaliser) at entries of V of weight w (1 by default)."""
         model = self._model
-        return float(np.sum(model.likelihood.kernel(values, model.guarded(self.mu(places)), *model.theta)))
+        kernel = model.likelihood.kernel(values, model.guarded(self.mu(places)), *model.theta)
+        return float(np.sum(kernel if weights is None else weights * kernel))
 
     # -- state -------------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """The complete update in NumPy: the specification that the compiled core is tested against.
 
-    x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} e(v_ij, η_ij) y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ' D) ∘ z
+    x ← x + ε D ∘ (s/φ Σ_{(i,j)∈Λ} ω_ij e(v_ij, η_ij) y_j + ∇log p(x)) + ε τ Γ + sqrt(2 ε τ' D) ∘ z
 
 for each row x of either factor, where y_j are the rows of the other; then x ← |x| if factors are non-negative. H has
-shape (J, K), so that one function updates both factors. The likelihood provides e = φ ∂ log p / ∂η. Entries of V that
+shape (J, K), so that one function updates both factors. The likelihood provides e = φ ∂ log p / ∂η; ω is
+the weight of an entry, 1 by default. Entries of V that
 were not observed are NaN; absent entries that are zeros are stored as 0.
 """
 
@@ -85,7 +86,7 @@ def gradients(
 ) -> tuple[Array, Array]:
     """Return Σ_j e_ij h_j for each row of W and Σ_i e_ij w_i for each row of H, where e are scores or weights.
 
-    Each entry counts once, or `times` if entries were drawn.
+    Each entry counts once, or `times`: its weight, and how often it was drawn.
     """
     eta = model.guarded(W @ H.T)
     e = model.weight(V, eta) if weights else model.score(V, eta)
@@ -156,7 +157,7 @@ def iterate(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return (W, H) after iteration t on a part: the blocks (b, b + part mod B), which share no strip.
 
-    `scale` is s/φ; `times` is the number of times each entry was drawn.
+    `scale` is s/φ; `times` says how often each entry counts.
     """
     W, H = W.copy(), H.copy()
     for b in range(rows.number):

@@ -10,7 +10,7 @@ To add a family, write one class here, in a file of its own, and one functor of 
    =====================  ==============================================================================================
    `name`                 its name, as in `FactorModel(8, "name")`; also the name of its functor
    `parameters`           the names of θ; each is a field of the dataclass, a number, or None if it is learnt
-   `support`              the support in words; `can_occur(v)` tests whether values are in it
+   `requirement`          the support in words; `can_occur(v)` tests whether values are in it
    `remedy`               what to do about values outside the support, for the error message
    `kernel`               see above; vectorised, as are all methods below
    `log_normaliser`       log p - kernel / φ
@@ -30,7 +30,8 @@ To add a family, write one class here, in a file of its own, and one functor of 
    positive, whether implicit zeros are free, and whether the mean is η; `Likelihood` reads this from the core.
 3. A line in `registry.py`, one in `core/likelihood/registry.hpp`; its name in `models/__init__.py`, `psgld/__init__.py`
    and `docs/api.md`, its files in `docs/inside.md`, README's list of names, and where users look for words:
-   `docs/models.md`, `docs/command-line.md`. `make format .stamp-lint` formats and builds the core.
+   `docs/models.md`, `docs/command-line.md`: `tests/project/test_docs.py` says which of them lack it. `make format
+   .stamp-lint` formats and builds the core.
 
 A *dispersion* is a parameter that divides the kernel and does not enter it otherwise; it is called phi and comes first.
 `tests/models/test_likelihoods.py` and `tests/engines/test_kernels.py` test every family in the registry.
@@ -48,8 +49,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from psgld import _core
 from psgld.errors import DataError, ModelError
-from psgld.models.common import Array, real
-from psgld.models.likelihoods.parameter_move import ParameterMove
+from psgld.models.common import Array, real, total
+from psgld.models.likelihoods.parameter_move import Move, ParameterMove
 
 Theta = tuple[float, ...]
 """The parameters of a likelihood, in the order of `parameters`."""
@@ -134,13 +135,22 @@ class Likelihood(ABC):
     steep: bool = False
     """Whether the score is so much steeper below v than above it that an oscillating state diverges."""
 
+    located: bool = False
+    """Whether θ says where η lies: then there is no global offset."""
+
+    patience: float = 1.0
+    """The time from a move of θ to the next, in that of a move: more, if θ hardly changes."""
+
+    levels: tuple[float, ...] | None = None
+    """The values that can occur, if they are few."""
+
     curvature_bound: float | None = None
-    """A bound of `curvature` over all v and η, used by the real-valued metric; None if there is none."""
+    """A bound over η of the mean of `curvature` over v, used by the real-valued metric; None if there is none."""
 
     update_power: float = 1.0
     """The exponent of the ratio in the multiplicative update for which the likelihood never decreases."""
 
-    def eta_moments(self, mean: float, variance: float, size: int) -> tuple[float, float]:
+    def eta_moments(self, mean: float, variance: float, size: float) -> tuple[float, float]:
         """Return a typical mean and variance of η from those of `size` values."""
         return mean, variance
 
@@ -152,7 +162,7 @@ class Likelihood(ABC):
 
     @property
     @abstractmethod
-    def support(self) -> str:
+    def requirement(self) -> str:
         """The support in words, such as "v >= 0"."""
 
     @abstractmethod
@@ -167,7 +177,7 @@ class Likelihood(ABC):
             return
         bad = values[~good]
         raise DataError(
-            f"{self._described} needs {self.support}, but {bad.size} of {values.size} values are not, "
+            f"{self._described} needs {self.requirement}, but {bad.size} of {values.size} values are not, "
             f"the first is {bad.flat[0]:g}; {self._remedy_for(bad)}"
         )
 
@@ -217,11 +227,11 @@ class Likelihood(ABC):
 
     # -- new observations --------------------------------------------------------------------------------
 
-    def response(self, eta: ArrayLike) -> Array:
-        """Return E[v | η], an increasing function of η."""
+    def response(self, eta: ArrayLike, *theta: Any, **named: Any) -> Array:
+        """Return E[v | η, θ], an increasing function of η."""
         return real(eta)
 
-    def link(self, mean: ArrayLike) -> Array:
+    def link(self, mean: ArrayLike, *theta: Any, **named: Any) -> Array:
         """Return the η at which the response is `mean`; ±inf outside the range of the response."""
         return real(mean)
 
@@ -232,6 +242,19 @@ class Likelihood(ABC):
     @abstractmethod
     def sample(self, eta: ArrayLike, *theta_and_rng: Any, **named: Any) -> Array:
         """Draw a new observation for each η: sample(η, *θ, rng); θ broadcasts against η."""
+
+    @property
+    def confines(self) -> bool:
+        """Whether new observations are those of the core, confined to a part of the support."""
+        return False
+
+    def confined(self, v: Array, eta: ArrayLike, *theta: Any) -> Array:
+        """Return new observations of the core, confined; called only if `confines`."""
+        raise NotImplementedError
+
+    def new_moments(self, eta: ArrayLike, *theta: Any) -> tuple[Array, Array]:
+        """Return mean and variance of a new observation, if it is confined."""
+        return self.response(eta, *theta), self.variance(eta, *theta)
 
     def survival(self, x: ArrayLike, eta: ArrayLike, *theta: Any, **named: Any) -> Array | None:
         """Return P(v > x | η, θ); None if there is no formula: then it is estimated from new observations."""
@@ -274,6 +297,10 @@ class Likelihood(ABC):
         """Return θ from φ and the other parameters."""
         return (phi, *others) if self.dispersion else tuple(others)
 
+    def resolved(self: _Self, values: Callable[[], ArrayLike]) -> _Self:
+        """Return the likelihood with what it takes from the distinct values of the data, such as levels."""
+        return self
+
     def starts(self, values: ArrayLike) -> Theta:
         """Return initial values of the parameters, for data of any scale."""
         return ()
@@ -299,17 +326,19 @@ class Likelihood(ABC):
         """Whether φ is learnt by a conjugate draw, given the sum of squared residuals."""
         return self.normal and "phi" in self.learnt
 
-    def draw_phi(self, start: float, residuals: float, size: int, rng: np.random.Generator) -> float:
-        """Draw φ given Σ(v - μ)² over `size` entries; called only if `conjugate`."""
+    def draw_phi(self, start: float, residuals: float, size: float, rng: np.random.Generator) -> float:
+        """Draw φ given Σ w(v - μ)² over entries of total weight `size`; called only if `conjugate`."""
         raise NotImplementedError
 
-    def move(self, values: Array, start: Theta) -> ParameterMove | None:
+    def move(self, values: Array, start: Theta, weights: Array | None = None) -> Move | None:
         """Return the Metropolis move of the learnt parameters; None if there are none or the draw is conjugate."""
-        return None if self.conjugate or not self.learnt else ParameterMove(self, values, start)
+        return None if self.conjugate or not self.learnt else ParameterMove(self, values, start, weights)
 
-    def profile(self, values: Array, eta: ArrayLike, start: Theta) -> Callable[[Theta], float]:
-        """Return the log likelihood of these values as a function of θ."""
-        return lambda theta: float(np.sum(self.logpdf(values, eta, *theta)))
+    def profile(
+        self, values: Array, eta: ArrayLike, start: Theta, weights: Array | None = None
+    ) -> Callable[[Theta], float]:
+        """Return the log likelihood Σ w log p of these values as a function of θ; the weights w are 1 by default."""
+        return lambda theta: total(self.logpdf(values, eta, *theta), weights)
 
     # -- records -----------------------------------------------------------------------------------------
 

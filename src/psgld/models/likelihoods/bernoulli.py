@@ -32,10 +32,11 @@ class Bernoulli(Likelihood):
     remedy: ClassVar[str] = "convert them, for example V > 0, or use Gaussian(), or Poisson() for counts"
     counts = True
     signed = True
+    levels = (0.0, 1.0)
     curvature_bound = 0.25
 
     @property
-    def support(self) -> str:
+    def requirement(self) -> str:
         """0 and 1."""
         return "v = 0 or v = 1"
 
@@ -43,7 +44,7 @@ class Bernoulli(Likelihood):
         """Return a mask of the values that are 0 or 1."""
         return np.asarray((v == 0) | (v == 1))
 
-    def eta_moments(self, mean: float, variance: float, size: int) -> tuple[float, float]:
+    def eta_moments(self, mean: float, variance: float, size: float) -> tuple[float, float]:
         """Return the logit of the proportion of ones, and 1 as a typical variance of logits."""
         ones, zeros = mean * size + 0.5, (1.0 - mean) * size + 0.5
         return math.log(ones / zeros), 1.0

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psgld.errors import ModelError
-from psgld.models.common import Array, optional_positive, real
+from psgld.models.common import Array, optional_positive, real, total
 from psgld.models.likelihoods.base import Likelihood, Theta
 
 _ENDS = 1e-2, 1e4
@@ -56,7 +56,7 @@ class NegativeBinomial(Likelihood):
             )
 
     @property
-    def support(self) -> str:
+    def requirement(self) -> str:
         """Counts."""
         return "counts 0, 1, 2, …"
 
@@ -125,13 +125,18 @@ class NegativeBinomial(Likelihood):
         """Return r, by default equal to the mean: the variance is twice that of a Poisson count."""
         return (mean if self.r is None else self.r,)
 
-    def profile(self, values: Array, mu: ArrayLike, start: Theta) -> Callable[[Theta], float]:
+    def profile(
+        self, values: Array, mu: ArrayLike, start: Theta, weights: Array | None = None
+    ) -> Callable[[Theta], float]:
         """Return the log likelihood as a function of r; terms in v and r are computed once per distinct count."""
-        distinct, number = np.unique(values, return_counts=True)
-        mu, logs = real(mu), float(np.sum(self.kernel(values, mu, 1.0) + (values + 1.0) * np.log1p(mu)))
+        distinct, at, number = np.unique(values, return_inverse=True, return_counts=True)
+        if weights is not None:
+            number = np.bincount(at, weights)
+        mu = real(mu)
+        logs = total(self.kernel(values, mu, 1.0) + (values + 1.0) * np.log1p(mu), weights)
 
         def log_likelihood(theta: Theta) -> float:
             normaliser = float(number @ self.log_normaliser(distinct, *theta))
-            return logs + normaliser - float(np.sum((values + theta[0]) * np.log1p(mu / theta[0])))
+            return logs + normaliser - total((values + theta[0]) * np.log1p(mu / theta[0]), weights)
 
         return log_likelihood

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from psgld.models.common import Array
 
 # Weak, but proper: one sd is a factor e^5 ≈ 150 from the initial value.
 _PRIOR_SD = 5.0
+
+
+class Move(Protocol):
+    """A move of the learnt parameters of a likelihood, given η of some entries."""
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """Those entries."""
+
+    def __call__(
+        self, theta: tuple[float, ...], eta: ArrayLike, rng: np.random.Generator
+    ) -> tuple[float, ...]:
+        """Return θ after the move."""
 
 
 class Learning(Protocol):
@@ -25,7 +38,7 @@ class Learning(Protocol):
         """The names of the parameters that are learnt."""
 
     def profile(
-        self, values: Array, eta: ArrayLike, start: tuple[float, ...]
+        self, values: Array, eta: ArrayLike, start: tuple[float, ...], weights: Array | None = None
     ) -> Callable[[tuple[float, ...]], float]:
         """Return the log likelihood of the values as a function of θ."""
 
@@ -34,7 +47,7 @@ class Learning(Protocol):
 class ParameterMove:
     """Random-walk Metropolis on log θ, one parameter at a time, given some observed values and their means.
 
-        log π(θ) = Σ_i log p(v_i | η_i, θ) - ½ (log(θ/start) / 5)²
+        log π(θ) = Σ_i w_i log p(v_i | η_i, θ) - ½ (log(θ/start) / 5)²
         log θ' = log θ + s N(0, 1),   s = 2.4 sqrt(2/n) 10^u,   u uniform on {0, 1, 2}
 
     The posterior sd of log φ is near sqrt(2/n), which sets the small step. The initial value may be wrong by orders of
@@ -49,6 +62,8 @@ class ParameterMove:
         The values of a fixed subsample of the observed entries.
     start
         The medians of the weak priors, one per parameter.
+    weights
+        Their weights w_i; None if they are 1. Then n is Σ w_i.
     proposals
         The number of proposals per parameter and move.
 
@@ -65,6 +80,7 @@ class ParameterMove:
     likelihood: Learning
     values: Array
     start: tuple[float, ...]
+    weights: Array | None = None
     proposals: int = 5
 
     def __call__(
@@ -73,7 +89,7 @@ class ParameterMove:
         """Return θ after the proposals from `theta`, given η at the subsample."""
         if self.values.size == 0:
             return theta
-        profile = self.likelihood.profile(self.values, eta, self.start)
+        profile = self.likelihood.profile(self.values, eta, self.start, self.weights)
         for name in self.likelihood.learnt:
             theta = self._moved(theta, self.likelihood.parameters.index(name), profile, rng)
         return theta
@@ -85,7 +101,8 @@ class ParameterMove:
         profile: Callable[[tuple[float, ...]], float],
         rng: np.random.Generator,
     ) -> tuple[float, ...]:
-        scale, start = 2.4 * np.sqrt(2.0 / self.values.size), self.start[at]
+        n = self.values.size if self.weights is None else float(self.weights.sum())
+        scale, start = 2.4 * np.sqrt(2.0 / n), self.start[at]
 
         def log_posterior(theta: tuple[float, ...]) -> float:
             return profile(theta) - 0.5 * float(np.log(theta[at] / start) / _PRIOR_SD) ** 2

@@ -14,6 +14,7 @@ from psgld.models.likelihoods.base import Likelihood
 from psgld.models.likelihoods.bernoulli import Bernoulli
 from psgld.models.likelihoods.members import CompoundPoisson, Gamma, Gaussian, InverseGaussian, Poisson
 from psgld.models.likelihoods.negative_binomial import NegativeBinomial
+from psgld.models.likelihoods.ordinal import Ordinal
 from psgld.models.likelihoods.tweedie import Tweedie
 
 FAMILIES: tuple[type[Likelihood], ...] = (
@@ -24,6 +25,7 @@ FAMILIES: tuple[type[Likelihood], ...] = (
     InverseGaussian,
     NegativeBinomial,
     Bernoulli,
+    Ordinal,
 )
 """The likelihoods that have a name."""
 
@@ -59,7 +61,9 @@ def likelihood_from_dict(record: Mapping[str, Any]) -> Likelihood:
     """
     name = record["name"]
     family: Any = Tweedie if name == Tweedie.name else type(likelihood(name))
-    made: Likelihood = family(**{f.name: record[f.name] for f in fields(family) if f.init})
+    optional = {"support"}  # older versions had none
+    names = (f.name for f in fields(family) if f.init and (f.name in record or f.name not in optional))
+    made: Likelihood = family(**{name: record[name] for name in names})
     return made
 
 
@@ -80,7 +84,7 @@ def guess(values: ArrayLike) -> tuple[Likelihood, str]:
     if low < 0:
         return Gaussian(), "some values are negative"
     if low > 0 and _looks_like_ratings(values):
-        return Gaussian(), "the values look like ratings"
+        return Ordinal(), "the values look like ratings"
     if np.array_equal(values, np.rint(values)):
         return Poisson(), "the values are counts"
     if low == 0:

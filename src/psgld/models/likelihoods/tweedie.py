@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from psgld.checks import is_number
 from psgld.errors import ModelError
-from psgld.models.common import Array, optional_positive, real
+from psgld.models.common import Array, optional_positive, real, total
 from psgld.models.likelihoods import compound_poisson, positive_stable
 from psgld.models.likelihoods.base import Likelihood, Theta
 from psgld.models.likelihoods.normalisers import log_normaliser
@@ -120,7 +120,7 @@ class Tweedie(Likelihood):
     # -- values ------------------------------------------------------------------------------------------
 
     @property
-    def support(self) -> str:
+    def requirement(self) -> str:
         """The support: v > 0 if β ≤ 0, v ≥ 0 if 0 < β ≤ 1, else all numbers."""
         return "v > 0" if self.beta <= 0.0 else "v >= 0" if self.beta <= 1.0 else "numbers"
 
@@ -233,14 +233,17 @@ class Tweedie(Likelihood):
         """Return φ, by default such that the standard deviation is half the mean."""
         return (mean**self.beta / 4.0 if self.phi is None else self.phi,)
 
-    def draw_phi(self, start: float, residuals: float, size: int, rng: np.random.Generator) -> float:
+    def draw_phi(self, start: float, residuals: float, size: float, rng: np.random.Generator) -> float:
         """Draw the φ of a Gaussian, 1/φ ~ Gamma(1 + size/2, 1e-6 φ_start + residuals/2)."""
         return float((_LEAST_NOISE * start + 0.5 * residuals) / rng.standard_gamma(1.0 + 0.5 * size))
 
-    def profile(self, values: Array, mu: ArrayLike, start: Theta) -> Callable[[Theta], float]:
+    def profile(
+        self, values: Array, mu: ArrayLike, start: Theta, weights: Array | None = None
+    ) -> Callable[[Theta], float]:
         """Return the log likelihood as a function of φ; the sum of the kernels is computed once."""
-        kernel = float(np.sum(self.kernel(values, mu))) - _RESOLUTION * values.size * start[0]
-        return lambda theta: kernel / theta[0] + float(np.sum(self.log_normaliser(values, *theta)))
+        size = values.size if weights is None else float(np.sum(weights))
+        kernel = total(self.kernel(values, mu), weights) - _RESOLUTION * size * start[0]
+        return lambda theta: kernel / theta[0] + total(self.log_normaliser(values, *theta), weights)
 
     def start_phi(self, values: ArrayLike) -> float:
         """Return var / mean^{2-β} > 0, an initial value of φ for data of any scale."""

@@ -171,6 +171,11 @@ class LangevinChain(Chain):
             if not self._guard.is_inflated(self.iteration, self.divergences, self.step_factor):
                 return True
             self._guard.inflations += 1
+        self._reset()
+        return False
+
+    def _reset(self) -> None:
+        """Return to the last saved state with half the step size."""
         if len(self.divergences) >= MOST_DIVERGENCES:
             raise SamplingError(
                 f"the chain still diverges after halving the step size {MOST_DIVERGENCES} times "
@@ -183,7 +188,6 @@ class LangevinChain(Chain):
         self.hyper = self._saved_hyper
         self._apply_hyper()
         self._refresh_metric()
-        return False
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -247,12 +251,19 @@ class LangevinChain(Chain):
     def _upkeep(self, cycle: int) -> None:
         if not self.settle():
             return
+        theta = self.hyper.parameters(self.setup.model.likelihood)
+        if not self.divergences and self._guard.is_swollen(
+            self.iteration, self.sums(), self.step_factor, theta
+        ):
+            self._guard.inflations += 1
+            self._reset()
+            return
         self._upkeeps.done += 1
         if self._upkeeps.saves(cycle) and not self._guard.is_too_large_to_save(self.sums()):
             self._save()
         if self.setup.temperature > 0:
             self._draw_hyper(cycle)
-        if self.setup.metric.due(self._upkeeps.done) or theta_is_far(self.hyper, self._metric_hyper):
+        if self.setup.metric.due(self._upkeeps.done) or self._weights_are_far():
             self._refresh_metric()
         elif is_far(self.hyper, self._metric_hyper):
             self.setup.metric.rescale(self.factors, self.hyper)
@@ -291,6 +302,9 @@ class LangevinChain(Chain):
         """Return whether to update the parameters of the likelihood at this upkeep."""
         assert self._parameters is not None
         return self._upkeeps.parameters_are_due(self.iteration, len(self._parameters.values))
+
+    def _weights_are_far(self) -> bool:
+        return self.setup.model.nonnegative and theta_is_far(self.hyper, self._metric_hyper)
 
     def _save(self) -> None:
         self.factors.save()

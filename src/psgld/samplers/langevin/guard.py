@@ -20,6 +20,13 @@ _INFLATED, _RECOVERY_CYCLES, _RECOVERY_ITERATIONS, _MOST_INFLATIONS = 1.2, 20, 1
 halved again, at most `_MOST_INFLATIONS` times: if that does not help, a large μ is a property of the data. The chain
 first gets some time to recover, twice as much after each halving, since it moves more slowly."""
 
+_SWOLLEN, _ABOVE_DATA = 3.0, 2.0
+"""A chain that has not diverged is inflated if its typical μ exceeds the scale by the first factor, and the root mean
+square of μ at the monitored entries that of v by the second: a step size that is too large can be stationary there."""
+
+_CONTRADICTION = 10.0
+"""Log likelihood of all entries that a constant μ must gain, for a larger μ to contradict the data."""
+
 _TOO_LARGE_TO_SAVE = 3.0
 """A chain is about to diverge if its typical μ exceeds that of the data, and that at the start, by this factor."""
 
@@ -58,24 +65,53 @@ class Guard:
 
         Step sizes just below those that diverge are stable, but inflate the posterior: E[μ²] ≤ E[v²] is violated.
         """
-        if not self.checks_inflation(divergences):
+        recovered = self._has_recovered(iteration, divergences, step_factor)
+        return self.checks_inflation(divergences) and recovered and self._exceeds_data(_INFLATED)
+
+    def is_swollen(
+        self, iteration: int, sums: NDArray[np.float64], step_factor: float, theta: tuple[float, ...]
+    ) -> bool:
+        """Return whether μ is several times too large for the data, in a chain that has not diverged."""
+        if not self._compares() or self._typical_mean(sums) <= _SWOLLEN * self.scale:
             return False
+        recovered = self._has_recovered(iteration, (), step_factor)
+        return recovered and self._exceeds_data(_ABOVE_DATA) and self._contradicts_data(theta)
+
+    def _contradicts_data(self, theta: tuple[float, ...]) -> bool:
+        """Return whether the mean of V is far more likely than μ: not if there are too few data to tell."""
+        likelihood, probes = self._setup.model.likelihood, self._probes
+        mean = np.full_like(probes.values, probes.values.mean())
+        if likelihood.nonnegative_mean:
+            mean = np.maximum(mean, self._setup.floor)
+        logs = likelihood.logpdf(probes.values, mean, *theta)
+        return probes.scaled(logs) - float(probes.log_likelihood(likelihood, theta)) > _CONTRADICTION
+
+    def _has_recovered(self, iteration: int, divergences: Sequence[int], step_factor: float) -> bool:
+        """Return whether the chain had time to forget its start, or its last divergence."""
         recovery = max(_RECOVERY_CYCLES * self._setup.cycle, _RECOVERY_ITERATIONS) / (2 * step_factor)
-        if iteration - divergences[-1] < recovery:
-            return False
-        return float(np.square(self._probes.means()).mean()) > _INFLATED**2 * self._probes.mean_square
+        return iteration - (divergences[-1] if divergences else 0) >= recovery
+
+    def _exceeds_data(self, factor: float) -> bool:
+        """Return whether the root mean square of μ at the monitored entries exceeds that of v by a factor."""
+        return float(np.square(self._probes.means()).mean()) > factor**2 * self._probes.mean_square
 
     def checks_inflation(self, divergences: Sequence[int]) -> bool:
-        """Return whether to compare μ with the data: only after a divergence, and not too often."""
-        if not self._setup.model.likelihood.identity:  # η and v cannot be compared
-            return False
-        return bool(divergences) and self.inflations < _MOST_INFLATIONS
+        """Return whether to compare μ with the data all the time: only after a divergence, and not too often."""
+        return bool(divergences) and self._compares()
+
+    def _compares(self) -> bool:
+        """Return whether μ and v can be compared, and have not been found different too often."""
+        return self._setup.model.likelihood.identity and self.inflations < _MOST_INFLATIONS
 
     def _typical_mean(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a typical size of μ, from the norms of the columns of W and H: it grows when a chain diverges.
+        """Return a typical size of μ, from sums over the columns of W and H: it grows when a chain diverges.
 
-        For one state, or for several: (…, 2, 2 or 3, K).
+        It is sqrt(Σ_k mean(w_k²) mean(h_k²)), or, if that is larger, the mean of the μ of non-negative factors,
+        Σ_k mean(w_k) mean(h_k). For one state, or for several: (…, 2, 2 or 3, K).
         """
         rows, cols = self._setup.grid.shape
-        products = np.einsum("...k,...k->...", sums[..., W, 1, :], sums[..., H, 1, :])
-        return np.asarray(np.sqrt(products / rows / cols))
+        total, square = np.moveaxis(
+            np.einsum("...nk,...nk->...n", sums[..., W, :2, :], sums[..., H, :2, :]), -1, 0
+        )
+        root = np.sqrt(square / rows / cols)
+        return np.asarray(np.maximum(root, total / rows / cols) if self._setup.model.nonnegative else root)

@@ -55,10 +55,10 @@ class Upkeeps:
 
     def parameters_are_due(self, iteration: int, entries: int) -> bool:
         """Return whether this upkeep updates θ: not every one, if that takes longer than the iterations in between."""
-        closed = self._setup.model.likelihood.closed
-        an_entry = cost.DISPERSION_CLOSED if closed else cost.DISPERSION_SERIES
+        likelihood = self._setup.model.likelihood
+        an_entry = cost.DISPERSION_CLOSED if likelihood.closed else cost.DISPERSION_SERIES
         between = max(cost.UPKEEP_SECONDS, self._setup.seconds_per_cycle)
-        every = int(np.clip(entries * an_entry / between, 1, 10))
+        every = int(np.clip(likelihood.patience * entries * an_entry / between, 1, 10))
         return iteration <= EARLY_CYCLES * self._setup.cycle or self.done % every == 0
 
     def check(self, iteration: int) -> None:
