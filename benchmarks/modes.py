@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-import wave
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 import psgld
 
-from . import real_data
+from . import real_data, real_sets
 from .harness import Row
 
 Floats = NDArray[np.float64]
@@ -48,12 +47,8 @@ def words(folder: Path) -> tuple[Any, psgld.FactorModel]:
 
 
 def spectrogram(folder: Path) -> tuple[Any, psgld.FactorModel]:
-    """Return the power spectrogram of five seconds of piano, frames of 1,024 samples by 513 frequencies."""
-    with wave.open(str(folder / "piano" / "bach846_bars1-2_fluidr3_mono22k_5s.wav")) as sound:
-        x = np.frombuffer(sound.readframes(sound.getnframes()), np.int16) / 2**15
-    frames = np.lib.stride_tricks.sliding_window_view(x, 1024)[::256] * np.hanning(1024)
-    power = np.square(np.abs(np.fft.rfft(frames, axis=1)))
-    return psgld.observations(power + 1e-10 * power.max()), psgld.FactorModel(8, "gamma")
+    """Return the power spectrogram of five seconds of piano."""
+    return psgld.observations(real_sets.piano(folder)), psgld.FactorModel(8, "gamma")
 
 
 SETS = {"digits": digits, "KOS": words, "piano": spectrogram}

@@ -75,7 +75,7 @@ def interrupt(script, *argv, by=signal.SIGINT):
 
 @pytest.mark.parametrize("chains", [1, 2])
 def test_draws_so_far_are_kept(chains):
-    code, out, err, seconds = interrupt(SAMPLE, 100, chains, 5000)
+    code, out, err, seconds = interrupt(SAMPLE, 1000, chains, 50_000)
     words = out.split()
     assert code == 0 and err == "" and seconds < PATIENCE
     assert words[:2] == ["kept", "True"] and 0 < int(words[2]) < 200_000 and words[3] == "True"
