@@ -42,7 +42,7 @@ module = sys.modules["psgld.sample"]
 usual = module.sample
 
 def sample(*args, **options):
-    options["progress"] = lambda progress: progress.done > 0 and print("ready", flush=True)
+    options["progress"] = lambda progress: progress.done > 1000 and print("ready", flush=True)  # after some draws
     try:
         return usual(*args, **options)
     finally:
