@@ -45,7 +45,8 @@ from .system.version import __version__
 if TYPE_CHECKING:
     from .data.shards import shard
     from .engines import MPI, Reference
-    from .posterior.recommend import UCB, Mean, Probability, Recommendations, Thompson
+    from .posterior.recommend import UCB, Mean, Probability, Thompson
+    from .posterior.recommendations import Recommendations
     from .sklearn import BayesianMF, BayesianNMF
 
 __all__ = [
@@ -116,7 +117,8 @@ _ESTIMATORS = ("BayesianMF", "BayesianNMF")
 
 _LATER = {
     **dict.fromkeys(("MPI", "Reference"), ".engines"),
-    **dict.fromkeys(("UCB", "Mean", "Probability", "Recommendations", "Thompson"), ".posterior.recommend"),
+    **dict.fromkeys(("UCB", "Mean", "Probability", "Thompson"), ".posterior.recommend"),
+    "Recommendations": ".posterior.recommendations",
     "shard": ".data.shards",
 }
 """Names that most programs do not need, and where they are: imported on first use, so that `import psgld` is quick."""
@@ -140,4 +142,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, "datasets", "plots"})

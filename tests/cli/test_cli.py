@@ -443,7 +443,8 @@ def test_recommend_is_the_method(work, capsys, tmp_path):
     )
     lines = list(csv.reader(capsys.readouterr().out.splitlines()))
     found = post.recommend(users, 3, "ucb", exclude_seen=seen)
-    assert lines[0] == ["row", "rank", "column", "score", "mean", "sd"] and len(lines) == 7
+    header = ["row", "rank", "column", "score", "mean", "sd", "low", "high"]
+    assert lines[0] == header and len(lines) == 7
     assert [line[2] for line in lines[1:]] == found.cols.ravel().tolist()
     assert float(lines[1][3]) == pytest.approx(found.score[0, 0], rel=1e-5)
     assert main(["recommend", run, *users, "-n", "3", "--policy", "ucb"]) == 0  # the run knows what was seen
@@ -571,7 +572,7 @@ def test_the_help_of_all_ends_with_an_example(capsys):
         main(["--help"])
     text = capsys.readouterr().out
     assert "Example" in text and text.rstrip().endswith("psgld demo")
-    assert set(COMMANDS) <= set(re.findall(r"^ +(\w+)  ", text, re.MULTILINE))
+    assert set(COMMANDS) <= set(re.findall(r"^ +([\w-]+)  ", text, re.MULTILINE))
 
 
 # -- export
@@ -797,3 +798,35 @@ def test_formulas_in_labels(tmp_path, capsys):
         cells = [cell for line in csv.reader(out.read_text().splitlines()) for cell in line]
         assert "'=cmd|'/C calc'!A0" in cells and "plain" in cells and "-3" in cells
         assert not [c for c in cells if c[:1] in ("=", "@") or c in ("+1+1", "-x")]
+
+
+# -- new rows, more data
+
+
+def test_fold_in_and_update(work, tmp_path, capsys):
+    """A user who was not there: folded in, recommended to, predicted from the prior, then sampled with the rest."""
+    new = write(
+        tmp_path / "new.csv",
+        ["user", "item", "rating"],
+        ["zoe"] * 3,
+        ["item-1", "item-2", "item-5"],
+        [5, 4, 1],
+    )
+    assert main(["fold-in", str(work / "run.npz"), new, "-o", str(tmp_path / "zoe.npz")]) == 0
+    assert capsys.readouterr().err == f"psgld: saved to {tmp_path / 'zoe.npz'}: 1 row(s)\n"
+    assert main(["recommend", str(tmp_path / "zoe.npz"), "zoe", "-n", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "row,rank,column,score,mean,sd,low,high" and len(lines) == 3
+    fails(capsys, ["recommend", work / "run.npz", "zoe"], "unknown row", "psgld fold-in")
+    pairs = write(tmp_path / "pairs.csv", ["row", "column"], ["zoe", "user-1"], ["item-1", "item-1"])
+    assert main(["predict", str(work / "run.npz"), pairs, "--fallback", "prior"]) == 0
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == ["row", "zoe", "user-1"]
+    every = tmp_path / "all.csv"
+    every.write_text((work / "train.csv").read_text() + "zoe,item-1,5\n")
+    more = ["--draws", "5", "--tune", "20", "-q"]
+    assert main(["update", str(work / "run.npz"), str(every), "-o", str(tmp_path / "run.npz"), *more]) == 0
+    assert "zoe" in psgld.load(tmp_path / "run.npz").row_labels
+    fails(capsys, ["update", work / "run.npz", new, "-o", tmp_path / "x.npz"], "are not in V")
+    for command in ("update", "fold-in"):
+        fails(capsys, [command, work / "run.npz", new, "-o", work / "run.npz"], "cannot write", "reads it")
+        fails(capsys, [command, work / "run.npz", new, "-o", tmp_path / "x.txt"], "cannot write", ".npz")

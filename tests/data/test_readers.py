@@ -3,12 +3,14 @@ import gzip
 import re
 
 import numpy as np
+import pandas
 import pytest
 import scipy.io
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import psgld
 from psgld import _core
 from psgld.data.matrix_market import read_market
 from psgld.data.observations import Observations, observations
@@ -476,3 +478,38 @@ def test_a_type_that_only_polars_has(column):
     frame = frame.with_columns(polars.col(column).cast(polars.Int128))
     with pytest.raises(DataError, match=f"column '{column}' of Int128 .* cast it to Int64"):
         observations(frame)
+
+
+# -- columns by name
+
+
+TABLE = {"id": [9, 9, 9], "film": [1, 2, 1], "who": ["a", "a", "b"], "stars": [5.0, 3.0, 4.0]}
+NAMED = {"row": "who", "column": "film", "value": "stars"}
+
+
+@pytest.mark.parametrize("kind", ["frame", "chunks", "csv", "parquet"])
+def test_columns_are_named_in_observations(kind, tmp_path):
+    frame = pandas.DataFrame(TABLE)
+    given = {"frame": frame, "chunks": iter([frame[:2], frame[2:]])}.get(kind, tmp_path / f"t.{kind}")
+    if kind in ("csv", "parquet"):
+        getattr(frame, f"to_{kind}")(given, index=False)
+    data = psgld.observations(given, **NAMED)
+    assert data.row_labels.tolist() == ["a", "b"] and data.col_labels.tolist() == [1, 2]
+    assert data.values.tolist() == [5.0, 3.0, 4.0]
+
+
+def test_columns_are_of_tables_only():
+    with pytest.raises(psgld.DataError, match="V is a ndarray; omit them"):
+        psgld.observations(np.eye(3), row="who")
+    with pytest.raises(psgld.DataError, match="weights must name a column"):
+        psgld.observations(pandas.DataFrame(TABLE), **NAMED, weights=[1.0, 2.0, 3.0])
+
+
+def test_surplus_columns_without_a_header(tmp_path):
+    """Unix times at the end are left out without a word, as under their name; others with a warning."""
+    (tmp_path / "u.data").write_text("1\t7\t5\t881250949\n2\t7\t3\t891717742\n")
+    assert psgld.observations(tmp_path / "u.data").stored == 2
+    (tmp_path / "w.csv").write_text("1,7,5,0.5\n2,7,3,1\n")
+    with pytest.warns(psgld.PsgldWarning, match="4 columns and no header; .* read from columns 0, 1, 2"):
+        psgld.observations(tmp_path / "w.csv")
+    assert psgld.observations(tmp_path / "w.csv", row=0, column=1, value=3).values.tolist() == [0.5, 1.0]

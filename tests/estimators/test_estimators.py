@@ -354,3 +354,21 @@ def test_names_of_other_frames():
     sparse = pd.DataFrame.sparse.from_spmatrix(csr_array(X), index=list("stuvwxyz"), columns=list("abc"))
     post = BayesianNMF(1, **SHORT).fit(sparse).posterior_
     assert post.row_labels.tolist() == [*"stuvwxyz"] and post.col_labels.tolist() == [*"abc"]
+
+
+def test_a_table_of_entries_is_refused():
+    table = pd.DataFrame({"user": [0, 1, 1], "item": [0, 0, 1], "rating": [3.0, 4.0, 5.0]})
+    with pytest.raises(
+        psgld.DataError, match=r"table of entries with columns 'user', 'item', 'rating'; use psgld\.sample"
+    ):
+        psgld.BayesianNMF(1).fit(table)
+
+
+def test_pairs_and_a_warm_start():
+    X = np.random.default_rng(0).poisson(4.0, (12, 8)).astype(float)
+    best = psgld.optimize(X, psgld.BayesianNMF(2)._model(), max_passes=20, progress=False)
+    nmf = psgld.BayesianNMF(2, draws=10, tune=20).fit(X, start=best)
+    mean, sd = nmf.predict_pairs([0, 1], [2, 3], return_std=True)
+    p = nmf.posterior_.predict([0, 1], [2, 3])
+    assert np.array_equal(mean, p.mean) and np.array_equal(sd, p.new_sd)
+    assert np.array_equal(nmf.predict_pairs([0, 1], [2, 3]), mean)

@@ -118,7 +118,8 @@ def test_filters(post):
         again = post.recommend(["user-1"], n=10, exclude_seen=False, filter=same)
         np.testing.assert_array_equal(again.cols, got.cols)
     frame = got.to_frame()
-    assert list(frame.columns) == ["row", "rank", "column", "score", "mean", "sd"] and len(frame) == 4
+    assert list(frame.columns) == ["row", "rank", "column", "score", "mean", "sd", "low", "high"]
+    assert len(frame) == 4
 
 
 def test_other_entries_to_leave_out(post):
@@ -200,3 +201,18 @@ def test_a_seed_that_is_none():
     post = psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=3, tune=5, thin=1, progress=False)
     with pytest.raises(psgld.DataError, match="seed must be an integer from 0"):
         post.recommend(None, 2, "thompson", exclude_seen=False, seed=-1)
+
+
+def test_intervals_are_those_of_predict(post):
+    found = post.recommend(["user-1", "user-2"], n=4, policy="ucb")
+    low, high = found.interval(0.8)
+    for m, label in enumerate(found.rows):
+        expected = post.predict(label, found.cols[m]).interval(0.8)
+        assert np.array_equal(low[m], expected[0]) and np.array_equal(high[m], expected[1])
+    table = found.records(0.8)
+    assert table["low"] == low.ravel().tolist() and list(table)[-2:] == ["low", "high"]
+
+
+def test_intervals_of_missing_candidates_are_nan(post):
+    found = post.recommend(["user-1"], n=4, filter=["item-1", "item-2"], exclude_seen=False)
+    assert np.isnan(found.interval()[0][0, 2:]).all() and len(found.records()["high"]) == 2

@@ -15,11 +15,27 @@ from typing import Any
 from ..errors import PsgldError, PsgldWarning
 from ..storage.backends import is_resumable
 from ..system.version import __version__
-from . import completion, demo, doctor, evaluate, export, fit, plan, predict, recommend, shard, summary
+from . import (
+    completion,
+    demo,
+    doctor,
+    evaluate,
+    export,
+    fit,
+    fold_in,
+    plan,
+    predict,
+    recommend,
+    shard,
+    summary,
+    update,
+)
 from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
 from .output import in_options, open_closed_streams, say
 
-_COMMANDS = (demo, fit, predict, recommend, evaluate, summary, export, shard, plan, doctor, completion)
+_COMMANDS = (
+    demo, fit, fold_in, update, predict, recommend, evaluate, summary, export, shard, plan, doctor, completion,
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,8 +9,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..data.labels import DUPLICATES
-from ..data.observations import ABSENT, Observations, observations
 from ..data.source import Source
 from ..dynamics.metrics import METRICS
 from ..engines import Engine
@@ -34,6 +32,7 @@ from .options import (
     seconds,
 )
 from .output import check_writable, print_json, say, size_of
+from .reading import add_meaning, read_data
 
 _SETTINGS = ("blocks", "step_size", "metric", "size", "workers", "exchange")
 """Settings of samplers that have an option."""
@@ -83,20 +82,7 @@ def _add_model(parser: Parser) -> None:
         default=None,
         help="row and column biases (default: only for gaussian)",
     )
-    group.add_argument("--absent", choices=ABSENT, help="meaning of entries that a sparse file does not list")
-    group.add_argument(
-        "--zero-weight",
-        type=above_zero,
-        default=1.0,
-        metavar="W",
-        help="with --absent zero: how often each absent entry counts (%(default)g)",
-    )
-    group.add_argument(
-        "--duplicates",
-        choices=DUPLICATES,
-        default="error",
-        help="treatment of repeated pairs (%(default)s)",
-    )
+    add_meaning(group)
 
 
 def _add_sampling(parser: Parser) -> None:
@@ -165,7 +151,7 @@ def _run(args: Namespace, engine: Engine) -> int:
     if engine.rank == 0:
         check_writable(args.output, store=bool(store), inputs=[Path(args.file)])
     sampler = _sampler(args)
-    data = engine.own_share(_read(args))
+    data = engine.own_share(read_data(args))
     model = _model(args, data)
     numbers = args.chains * (args.draws or DRAWS) * sum(data.shape) * model.components
     if not store and engine.rank == 0:
@@ -242,21 +228,6 @@ def _store(args: Namespace) -> dict[str, Any]:
     if args.resume or args.store_dtype:
         raise DataError(f"--resume and --store-dtype need a store, such as -o run.zarr, got -o {args.output}")
     return {}
-
-
-def _read(args: Namespace) -> Source:
-    """Read a file, or open shards, which stay on disk."""
-    if isinstance(args.file, str) or args.file.is_dir():
-        for name, usual in (("row", None), ("col", None), ("value", None), ("duplicates", "error")):
-            if getattr(args, name) != usual:
-                raise DataError(f"--{name} is for files; shards have been read, see psgld shard --{name}")
-        if args.weight is not None or args.zero_weight != 1.0:
-            raise DataError("--weight and --zero-weight are for files; shards have no weights")
-        return observations(args.file, args.absent)
-    columns = args.row, args.col, args.value
-    return Observations.from_file(
-        args.file, *columns, args.absent, args.duplicates, args.weight, args.zero_weight
-    )
 
 
 def _model(args: Namespace, data: Source) -> FactorModel:

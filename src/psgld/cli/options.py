@@ -98,7 +98,7 @@ def add_columns(parser: Parser, *roles: str) -> None:
         group.add_argument(f"--{role}", type=column, metavar="COL")
 
 
-def add_skip_unknown(parser: Parser) -> None:
+def add_skip_unknown(parser: argparse._ActionsContainer) -> None:
     """Add --skip-unknown."""
     parser.add_argument(
         "--skip-unknown", action="store_true", help="skip pairs whose row or column was not in the data"

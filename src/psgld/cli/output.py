@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, in_bytes
+from ..storage.backends import BACKENDS, durable, is_writable
 from ..system.atomic import whole_file
 from ..system.csv_table import CsvTable
 from .options import option_of
@@ -86,6 +87,13 @@ def _write_lines(file: Any, header: tuple[str, ...], lines: Iterable[Iterable[An
     table = CsvTable(file, header)
     table.write(lines)
     table.close()
+
+
+def check_posterior(path: Path, *inputs: Path) -> None:
+    """Raise unless a posterior can be saved there."""
+    if not is_writable(path):
+        raise DataError(f"cannot write {path}: give a name that ends in {durable(BACKENDS)}")
+    check_writable(path, inputs=inputs)
 
 
 def check_csv(path: Path | None, *inputs: Path) -> None:

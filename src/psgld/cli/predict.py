@@ -27,7 +27,13 @@ def add(commands: Any) -> None:
     form.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="output file (stdout)")
     add_json(form)
     add_level(parser)
-    add_skip_unknown(parser)
+    unknown = parser.add_mutually_exclusive_group()
+    add_skip_unknown(unknown)
+    unknown.add_argument(
+        "--fallback",
+        choices=("prior",),
+        help="predict rows and columns that were not in the data from the prior",
+    )
     add_columns(parser, "row", "col")
     parser.set_defaults(run=run)
 
@@ -41,8 +47,10 @@ def run(args: Namespace) -> int:
     check_csv(args.output, args.run_file, args.pairs)
     posterior = load(args.run_file)
     rows, cols = read_pairs(args.pairs, args.row, args.col, posterior)
-    keep = select_known(posterior, rows, cols, args.skip_unknown)
-    p = posterior.predict(rows[keep], cols[keep])
+    if args.fallback is None:
+        keep = select_known(posterior, rows, cols, args.skip_unknown)
+        rows, cols = rows[keep], cols[keep]
+    p = posterior.predict(rows, cols, fallback=args.fallback)
     low, high = p.interval(args.level)
     columns = [x.tolist() for x in (p.row_labels, p.col_labels, p.mean, p.sd, low, high)]
     if args.json:

@@ -6,9 +6,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from .options import Parser, add_columns, add_json, integer
+from .options import Parser, add_columns, add_json, add_level, integer
 
-_HEADER = ("row", "rank", "column", "score", "mean", "sd")
+_HEADER = ("row", "rank", "column", "score", "mean", "sd", "low", "high")
 
 
 def add(commands: Any) -> None:
@@ -17,7 +17,8 @@ def add(commands: Any) -> None:
         "recommend",
         help="rank the best columns of rows, with uncertainty",
         description="Rank the columns that a row has no entry for. Prints CSV: row, rank, column, the score of\n"
-        "the policy, and mean and sd of μ there. Policies: mean; ucb (mean + WIDTH sd); thompson (one\n"
+        "the policy, mean and sd of μ there, and low and high, between which a new observation lies with\n"
+        "probability --level. Policies: mean; ucb (mean + WIDTH sd); thompson (one\n"
         "draw per row); probability (that μ is above THRESHOLD).",
         epilog="Example:\n  psgld recommend run.npz user-1 user-2 -n 5 --policy ucb",
     )
@@ -40,6 +41,7 @@ def add(commands: Any) -> None:
         help="entries to exclude (those of the data)",
     )
     seen.add_argument("--all", action="store_true", help="exclude nothing")
+    add_level(parser)
     parser.add_argument("--seed", type=integer(0), default=0, help="thompson: random seed (%(default)s)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("-o", "--output", type=Path, metavar="FILE.csv", help="output file (stdout)")
@@ -58,11 +60,11 @@ def run(args: Namespace) -> int:
     posterior = load(args.run_file)
     exclude = _seen(args, posterior)
     found = posterior.recommend(args.rows or None, args.n, policy, exclude_seen=exclude, seed=args.seed)
-    table = found.records()
+    table = found.records(args.level)
     if args.json:
-        print_json({"policy": args.policy, "recommendations": table})
+        print_json({"policy": args.policy, "level": args.level, "recommendations": table})
         return 0
-    numbers = ([f"{x:.6g}" for x in table[name]] for name in ("score", "mean", "sd"))
+    numbers = ([f"{x:.6g}" for x in table[name]] for name in _HEADER[3:])
     lines = zip(table["row"], table["rank"], table["column"], *numbers, strict=True)
     write_csv(args.output, _HEADER, lines)
     return 0

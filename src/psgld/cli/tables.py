@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..data.labels import LabelArray, encode, match_labels, merge
 from ..data.observations import observations
 from ..data.readers import naming, read_file, read_parquet_labels
-from ..data.tables import Column, Triples
+from ..data.tables import LABEL_NAME, Column, Triples
 from ..data.text import DELIMITERS, split_line
 from ..errors import DataError
 from ..posterior.posterior import Posterior
@@ -24,9 +24,6 @@ from ..system.lines import blocks_of_lines, first_lines, open_text
 from .output import say
 
 Labels = NDArray[Any]
-
-_USUAL = re.compile(r"(row|col|column|user|item|movie|product|document|word)s?([ _-]?id)?", re.IGNORECASE)
-"""Names of columns that are not mistaken for labels."""
 
 
 def read_entries(
@@ -64,7 +61,7 @@ def read_pairs(path: Path, row: Column, col: Column, posterior: Posterior) -> tu
     named = isinstance(row, str) or isinstance(col, str)
     header = named or _is_header(first, row, col, posterior)
     at = _columns(first, row, col, header)
-    if header and not named and not all(_USUAL.fullmatch(first[k]) for k in at):
+    if header and not named and not all(LABEL_NAME.fullmatch(first[k]) for k in at):
         say(f"note: {path.name}, line {table[0][0]}: taken as a header, the data has no such labels: {first}")
     pairs = []
     for number, fields in table[1:] if header else table:

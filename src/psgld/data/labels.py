@@ -111,8 +111,8 @@ def check_labels(labels: Any, axis: str) -> LabelArray | None:
     return names[codes]
 
 
-def find_labels(labels: LabelArray | None, wanted: Any, size: int, axis: str) -> IntArray:
-    """Return the indices of the wanted labels; raise a DataError that names the unknown ones."""
+def find_labels(labels: LabelArray | None, wanted: Any, size: int, axis: str, remedy: str = "") -> IntArray:
+    """Return the indices of the wanted labels; raise a DataError that names the unknown ones, and the remedy."""
     wanted = np.atleast_1d(unmasked(wanted, f"{axis} labels"))
     if wanted.ndim != 1:
         raise DataError(f"{axis} labels must be 1-D, got {wanted.ndim} dimensions")
@@ -120,7 +120,7 @@ def find_labels(labels: LabelArray | None, wanted: Any, size: int, axis: str) ->
         return np.empty(0, np.int64)
     codes, names = encode(wanted, f"{axis} label")
     at = match_labels(labels, size, names)
-    _refuse_unknown(names[at < 0], labels, size, axis)
+    _refuse_unknown(names[at < 0], labels, size, axis, remedy)
     return at[codes]
 
 
@@ -171,10 +171,13 @@ def require_known(
     return at
 
 
-def _refuse_unknown(unknown: LabelArray, labels: LabelArray | None, size: int, axis: str) -> None:
+def _refuse_unknown(
+    unknown: LabelArray, labels: LabelArray | None, size: int, axis: str, remedy: str = ""
+) -> None:
     if len(unknown):
         have = f"0 to {size - 1}" if labels is None else _some(labels)
-        raise DataError(f"{len(unknown)} unknown {axis} label(s): {_some(unknown)}; known are {have}")
+        said = f"{len(unknown)} unknown {axis} label(s): {_some(unknown)}; known are {have}"
+        raise DataError(f"{said}; {remedy}" if remedy else said)
 
 
 def _integers(names: LabelArray) -> tuple[IntArray, NDArray[np.bool_]]:

@@ -20,6 +20,7 @@ from .construct import ABSENT as ABSENT
 from .construct import Constructors, from_any
 from .labels import Csr, FloatArray, IntArray, LabelArray
 from .source import Entries, LabelledEntries, Source
+from .tables import Column, is_frame
 
 MOST_CELLS = 250_000_000
 """The largest number of cells of a matrix that is filled with its zeros."""
@@ -297,6 +298,10 @@ def observations(
     duplicates: str = "error",
     weights: Any = None,
     zero_weight: float = 1.0,
+    *,
+    row: Column = None,
+    column: Column = None,
+    value: Column = None,
 ) -> Source:
     """Convert a matrix in any supported form to `Observations`; shards to `Shards`.
 
@@ -311,7 +316,12 @@ def observations(
         (an array of its shape, a sparse matrix with the same stored entries, or one per stored entry or line); or
         the column of a table or a text file. By default each entry counts once.
     zero_weight : with absent="zero", the weight of each entry that is not stored.
+    row, column, value : the columns of a table or a text file, by name or by position from 0; by default those called
+        row, col (or column) and value, else the first ones. If others are left over, a warning says which were read.
     """
+    columns = row, column, value
+    if columns != (None, None, None):
+        return _from_columns(V, columns, absent, duplicates, weights, zero_weight)
     if isinstance(V, (str, PathLike)):
         if Path(V).is_dir() or "://" in str(V):
             V = Observations.open_folder(V)
@@ -322,3 +332,37 @@ def observations(
         else:
             V = Observations.from_file(V, absent=absent, duplicates=duplicates)
     return from_any(Observations, V, absent, duplicates, weights, zero_weight)
+
+
+def _from_columns(
+    V: Any,
+    columns: tuple[Column, Column, Column],
+    absent: str | None,
+    duplicates: str,
+    weights: Any,
+    zero: float,
+) -> Observations:
+    """Return the entries in the named columns of a table, of chunks of it, or of a file."""
+    file = isinstance(V, (str, PathLike)) and not (Path(V).is_dir() or "://" in str(V))
+    if not (file or is_frame(V) or isinstance(V, Iterator)):
+        raise DataError(
+            f"row=, column= and value= name columns of a table, but V is a {type(V).__name__}; omit them"
+        )
+    if not (weights is None or isinstance(weights, str) or is_integer(weights)):
+        raise DataError("with row=, column= or value=, weights must name a column of the table")
+    if file:
+        return Observations.from_file(V, *columns, absent, duplicates, weights, zero)
+    chunks = [V] if is_frame(V) else V
+    return Observations.from_chunks(chunks, *columns, absent, duplicates, weights, zero)
+
+
+def without_entries(V: Any) -> Observations | None:
+    """Return a matrix of which nothing was observed, all NaN or sparse without entries; None if V is another one."""
+    if hasattr(V, "tocoo"):
+        none = V.nnz == 0
+    else:
+        none = isinstance(V, np.ndarray) and V.dtype.kind == "f" and V.ndim == 2 and bool(np.isnan(V).all())
+    if not none or min(V.shape) < 1:
+        return None
+    csr = Csr(np.zeros(V.shape[0] + 1, np.int64), np.empty(0, np.int32), np.empty(0))
+    return Observations((int(V.shape[0]), int(V.shape[1])), None, csr, 0)

@@ -19,9 +19,15 @@ Column = str | int | None
 FRAMES = ("pandas", "polars", "pyarrow")
 
 _ROLES = {"row": ("row",), "column": ("col", "column"), "value": ("value",)}
-_INDEX = re.compile(r"(unnamed: ?[0-9]+|index|)")
+_INDEX = re.compile(r"(unnamed: ?[0-9]+|__index_level_[0-9]+__|index|)")
 _TIME = re.compile(r"(unix_?)?time(_?stamp)?|date(_?time)?")
 """Names of columns, in lower case, that are used as row, column or value only if there are no others."""
+
+
+LABEL_NAME = re.compile(
+    r"(row|col|column|user|item|movie|film|product|customer|document|doc|word)s?([ _-]?id)?", re.IGNORECASE
+)
+"""Names that columns of labels usually have."""
 
 
 class Triples(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..errors import DataError
+from ..errors import DataError, warn
 from ..system.lines import blocks_of_lines, first_lines, open_text
 from .labels import Coded, FloatArray, IntArray, real, tidy_text
 from .tables import Column, Triples, choose_columns, triples
@@ -148,6 +148,9 @@ def _load(lines: list[str], layout: _Layout, dtype: np.dtype[Any]) -> list[NDArr
     return [table[name] for name in dtype.names or ()]
 
 
+_UNIX_TIME = re.compile(r"[0-9]{9,}(\.[0-9]*)?")
+
+
 def _layout(path: Path, row: Column, col: Column, value: Column, weight: Column = None) -> _Layout:
     """Detect the delimiter, the columns and a header from the first lines."""
     lines = first_lines(path, 10)
@@ -165,6 +168,12 @@ def _layout(path: Path, row: Column, col: Column, value: Column, weight: Column 
         at = choose_columns(range(len(fields)), row, col, value, weight)[:3]
         named = _is_header([split_line(line, delimiter) for line in lines], at)
     columns = choose_columns(fields if named else range(len(fields)), row, col, value, weight)
+    unused = [field for at, field in enumerate(fields) if at not in columns]
+    if not named and None in (row, col, value) and not all(_UNIX_TIME.fullmatch(field) for field in unused):
+        warn(
+            f"{path.name} has {len(fields)} columns and no header; row, column and value are read from columns "
+            f"{', '.join(str(at) for at in columns[:3])}; give their positions, from 0, to use others"
+        )
     return _Layout(delimiter, columns, named, len(fields))
 
 

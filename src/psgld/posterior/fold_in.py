@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .. import _core
 from ..checks import is_integer
 from ..data.labels import align_labels, require_known
-from ..data.observations import observations
+from ..data.observations import observations, without_entries
 from ..data.seen import Seen
 from ..data.source import Source
 from ..errors import DataError, ModelError, warn
@@ -30,6 +30,7 @@ from .predict import Floats, check_seed, new_pool
 
 _SIDES = tuple(names.side for names in NAMES)
 _TINY = 1e-30
+_ODD = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: far from the seeds that people give
 _GATHERED = 4_000_000
 """Numbers of the other factor that are gathered at a time."""
 
@@ -41,7 +42,7 @@ def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: i
     check_factors(d)
     data, entries = new_entries(posterior, V, side)
     axis = _SIDES.index(side)
-    X, bias = draw(Other.of(d, posterior.model, axis), entries, seed, sweeps)
+    X, bias = draw(Other.of(d, posterior.model, axis), entries, seed_of(seed, axis), sweeps)
     X = X.reshape(*d.phi.shape, *X.shape[1:])
     if bias is not None:
         bias = bias.reshape(*d.phi.shape, -1)
@@ -92,7 +93,7 @@ def new_entries(posterior: Any, V: Any, side: str) -> tuple[Source, Entries]:
 
     Sparse data without labels may end before the last column: what is not stored was not observed.
     """
-    data = observations(V).meaning(posterior.seen and posterior.seen.absent)
+    data = without_entries(V) or observations(V).meaning(posterior.seen and posterior.seen.absent)
     posterior.model.check_values(data.values)
     new = _SIDES.index(side)
     old = 1 - new
@@ -111,6 +112,11 @@ def new_entries(posterior: Any, V: Any, side: str) -> tuple[Source, Entries]:
         own, place[at], v, data.shape[new], data.absent == "zero", data.entry_weights, data.zero_weight
     )
     return data, entries
+
+
+def seed_of(seed: int, axis: int) -> int:
+    """Return the seed of new rows or columns: with one seed, row n and column n would have the same noise."""
+    return (seed + axis * _ODD) % 2**64
 
 
 def draw(other: Other, entries: Entries, seed: int, sweeps: int) -> tuple[NDArray[Any], Floats | None]:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..checks import is_integer
 from ..data.labels import LabelArray, find_labels
 from ..errors import DataError
+from ..models.modes import NAMES
 from ..runs.result import Result
 from ..storage import read, save
 from .diagnostics import diagnose, to_arviz
@@ -22,10 +23,12 @@ from .predict import Floats, Prediction
 from .similar import Similar, similar
 from .stack import stack
 from .summary import summary
+from .unknown import COLD_START, check_fallback, with_unknown
 from .warm_start import update
 
 if TYPE_CHECKING:
-    from .recommend import Policy, Recommendations
+    from .recommend import Policy
+    from .recommendations import Recommendations
 
 
 @final
@@ -71,13 +74,18 @@ class Posterior(Result):
         return bool(self.settings["interrupted"])
 
     def predict(
-        self, rows: ArrayLike | None = None, cols: ArrayLike | None = None, seed: int = 0
+        self,
+        rows: ArrayLike | None = None,
+        cols: ArrayLike | None = None,
+        seed: int = 0,
+        fallback: str | None = None,
     ) -> Prediction:
         """Return the posterior of μ and of a new observation at the pairs (rows[q], cols[q]).
 
         Give rows and columns as labels if the data has labels, else as indices. A single row is paired with all
         `cols`, a single column with all `rows`. Without `cols`, all columns of each row, row after row; without
-        `rows`, all rows.
+        `rows`, all rows. An unknown label is an error; with `fallback="prior"` its factors are drawn from the prior,
+        given the hyperparameters and the other factor: what is known of it before its first entry.
 
         Examples
         --------
@@ -90,18 +98,18 @@ class Posterior(Result):
         >>> len(post.predict([0, 1]))
         40
         """
-        whole = rows is None or cols is None
-        i = (
-            np.arange(self.shape[0])
-            if rows is None
-            else find_labels(self.row_labels, rows, self.shape[0], "row")
-        )
-        j = (
-            np.arange(self.shape[1])
-            if cols is None
-            else find_labels(self.col_labels, cols, self.shape[1], "column")
-        )
-        if whole:
+        check_fallback(fallback)
+        p, places = self, []
+        for axis, wanted in enumerate((rows, cols)):
+            if wanted is None:
+                at = np.arange(self.shape[axis])
+            elif fallback is None:
+                at = find_labels(p.labels[axis], wanted, p.shape[axis], NAMES[axis].dim, COLD_START)
+            else:
+                p, at = with_unknown(p, axis, wanted, seed)
+            places.append(at)
+        i, j = places
+        if rows is None or cols is None:
             i, j = np.repeat(i, len(j)), np.tile(j, len(i))
         elif len(i) != len(j):
             if 1 not in (len(i), len(j)):
@@ -109,7 +117,7 @@ class Posterior(Result):
                     f"as many rows as columns are needed, or one of either; got {len(i)} and {len(j)}"
                 )
             i, j = (np.ascontiguousarray(a) for a in np.broadcast_arrays(i, j))
-        return Prediction(self.draws, self.model.likelihood, i, j, seed, (self.row_labels, self.col_labels))
+        return Prediction(p.draws, p.model.likelihood, i, j, seed, p.labels)
 
     def predict_chunks(self, pairs: int = 1_000_000, seed: int = 0) -> Iterator[Prediction]:
         """Yield predictions of the whole matrix, some rows with all their columns at a time: about `pairs` pairs.

@@ -1,4 +1,4 @@
-"""Recommendations: the n best columns of each row by a policy, with score, mean and sd.
+"""Recommendations: the n best columns of each row by a policy, with score, mean, sd and interval.
 
     mean: E[μ]      ucb: E[μ] + c sd(μ)      thompson: μ in one draw per row      probability: P(μ > t)
 
@@ -21,15 +21,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
 from ..checks import is_integer, is_number, unmasked
-from ..data.labels import LabelArray, find_labels, frame, named
+from ..data.labels import LabelArray, find_labels, named
 from ..data.seen import Seen, aligned
 from ..errors import DataError
 from ..models import Likelihood
 from ..runs.draws import Draws
 from .predict import Floats, Prediction, check_seed, held, new_pool
+from .recommendations import Recommendations
 
 _BLOCK = 12_000_000
 """Scores held at a time."""
+
+_COLD_START = "fold_in(V), or psgld fold-in, returns a posterior of new rows, given their entries"
 
 Score = Literal["mean", "sd", "above", "bound"]
 """What the core makes of the draws."""
@@ -264,46 +267,6 @@ def as_policy(policy: Policy | str) -> Policy:
     return POLICIES[policy]()
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Recommendations:
-    """The n best columns of each row, best first. If a row has fewer candidates, its last scores are NaN.
-
-    Attributes
-    ----------
-    rows : labels of the rows, shape (m,).
-    cols : labels of the columns, shape (m, n); "" or -1 if there is no candidate.
-    score : score of the policy, shape (m, n).
-    mean, sd : posterior mean and standard deviation of μ, shape (m, n).
-    """
-
-    rows: LabelArray
-    cols: LabelArray
-    score: Floats
-    mean: Floats
-    sd: Floats
-
-    def records(self) -> dict[str, list[Any]]:
-        """Return columns of a long table: row, rank (from 1), column, score, mean, sd."""
-        there = ~np.isnan(self.score)
-        m, at = np.nonzero(there)
-        return {
-            "row": self.rows[m].tolist(),
-            "rank": (at + 1).tolist(),
-            "column": self.cols[there].tolist(),
-            "score": self.score[there].tolist(),
-            "mean": self.mean[there].tolist(),
-            "sd": self.sd[there].tolist(),
-        }
-
-    def to_frame(self) -> Any:
-        """Return the same as a pandas DataFrame, one line per recommendation."""
-        return frame(self.records())
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
 def recommend(
     posterior: Any,
     rows: ArrayLike | None = None,
@@ -318,7 +281,7 @@ def recommend(
     if not is_integer(n) or n < 1:
         raise DataError(f"n must be an integer >= 1, got {n!r}")
     n_rows, n_cols = p.shape
-    index = np.arange(n_rows) if rows is None else find_labels(p.row_labels, rows, n_rows, "row")
+    index = np.arange(n_rows) if rows is None else find_labels(p.row_labels, rows, n_rows, "row", _COLD_START)
     n = min(int(n), n_cols)
     allowed = _allowed(p, filter)
     seen = _seen(p, exclude_seen)
@@ -346,9 +309,11 @@ def _looked_at(
     order = np.argsort(-tables["score"], axis=1, kind="stable")
     chosen = np.take_along_axis(chosen, order, axis=1)
     tables = {name: np.take_along_axis(a, order, axis=1) for name, a in tables.items()}
+    there = chosen >= 0
+    pairs = context.predict(np.repeat(index, there.sum(axis=1)), chosen[there])
     labels = named(p.col_labels, np.maximum(chosen, 0))
-    labels[chosen < 0] = -1 if labels.dtype.kind == "i" else ""
-    return Recommendations(named(p.row_labels, index), labels, **tables)
+    labels[~there] = -1 if labels.dtype.kind == "i" else ""
+    return Recommendations(named(p.row_labels, index), labels, **tables, pairs=pairs)
 
 
 def _seen(p: Any, exclude: Any) -> Seen | None:

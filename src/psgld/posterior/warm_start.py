@@ -24,7 +24,7 @@ from ..runs.result import Result
 from ..runs.warm_start import Start
 from ..samplers import as_sampler, sampler_from_dict
 from .estimate import Estimate
-from .fold_in import draw
+from .fold_in import draw, seed_of
 from .new_rows import Entries, Other, check_kept
 
 _SWEEPS = 20
@@ -180,7 +180,7 @@ def _grow(
     before = draws.modes[axis]
     X, bias = before.factor[:, :, old], None if before.bias is None else before.bias[:, :, old]
     if len(new):
-        drawn, drawn_bias = draw(Other.of(draws, model, axis), found, 0, _SWEEPS)
+        drawn, drawn_bias = draw(Other.of(draws, model, axis), found, seed_of(0, axis), _SWEEPS)
         X[:, 0, new] = drawn
         if bias is not None:
             bias[:, 0, new] = drawn_bias

@@ -1,6 +1,7 @@
 """scikit-learn estimators: X ≈ W H with `fit`, `transform` and `score`, on top of `psgld.sample`.
 
     transform(X)   w_i given x_i and one draw of H: the mode (non-negative factors) or the mean (real ones)
+    predict_pairs  E[x_ij] and the sd of a new x at pairs (i, j) of the training data
     score(X)       mean log E[p(x_ij | the other half of x_i)] over the observed entries
 
 There is no mathematics here: the posterior is that of `sample`, new rows are those of `fold_in`.
@@ -33,7 +34,7 @@ from ..posterior.predict import Floats, Prediction
 from ..runs.draws import Draws
 from ..sample import sample
 from ..system.limits import available_cores
-from .names import distinct, listed, row_names, together
+from .names import distinct, is_long_table, listed, row_names, together
 
 _CELLS = 4_000_000
 """Cells of X that are worked on at a time."""
@@ -65,12 +66,15 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Return the model that the parameters describe."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Sample the posterior of W and H given X, (rows, features), NaN = unobserved; y is ignored."""
+    def fit(self, X: Any, y: Any = None, start: Any = None) -> Self:
+        """Sample the posterior of W and H given X, (rows, features), NaN = unobserved; y is ignored.
+
+        `start` is a warm start, as in `psgld.sample`: an `Estimate`, a `Posterior` or a pair (W, H).
+        """
         names = row_names(X)
         X = self._checked(X, reset=True)
         data = self._observations(X, names)
-        posterior = sample(data, self._model(), seed=self._seed(0), **self._settings())
+        posterior = sample(data, self._model(), seed=self._seed(0), start=start, **self._settings())
         self._finish(posterior, X, 0)
         return self
 
@@ -101,6 +105,16 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         posterior = before.update(self._observations(rows, names), seed=seed, **settings)  # type: ignore[arg-type]
         self._finish(posterior, rows, self._updates + 1)
         return self
+
+    def predict_pairs(self, rows: Any, cols: Any, return_std: bool = False) -> Any:
+        """Return E[x_ij] at pairs of rows and features of the training data, and with `return_std` the sd of a new x.
+
+        Rows and features are those of `fit`: names if X was a data frame with names, else indices.
+        `posterior_.predict(rows, cols)` has draws and intervals, too.
+        """
+        check_is_fitted(self)
+        p = self.posterior_.predict(rows, cols)
+        return (p.mean, p.new_sd) if return_std else p.mean
 
     def transform(self, X: Any) -> Floats:
         """Return one vector per row of X, given its entries and the reference draw of H; deterministic.
@@ -180,6 +194,11 @@ class Factorisation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Return X as an array or compressed rows, of real numbers that the model allows."""
         if self.absent not in ABSENT:
             raise DataError(f"absent must be 'unobserved' or 'zero', got {self.absent!r}")
+        if is_long_table(X):
+            raise DataError(
+                f"X must be a matrix, (rows, features), got a table of entries with columns {listed(list(X.columns))}; "
+                "use psgld.sample, or pivot it: X.pivot(index=…, columns=…, values=…)"
+            )
         self._check_column_numbers(X, reset)
         X = validate_data(
             self,

@@ -8,6 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import is_integer
+from ..data.tables import LABEL_NAME
+
+
+def is_long_table(X: Any) -> bool:
+    """Return whether X is a data frame of entries (row, column, value, …) rather than the matrix itself."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not 3 <= len(columns) <= 5:
+        return False
+    return sum(bool(LABEL_NAME.fullmatch(str(name).strip())) for name in columns) == 2
 
 
 def row_names(X: Any) -> NDArray[Any] | None:
