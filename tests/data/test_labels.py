@@ -113,3 +113,9 @@ def test_masks_in_predictions_and_estimators():
     nan = np.where(masked.mask, np.nan, V)
     nmf = psgld.BayesianNMF(2, draws=3, tune=10, chains=1)
     assert np.array_equal(nmf.fit(masked).posterior_.W, nmf.fit(nan).posterior_.W)
+
+
+@pytest.mark.parametrize("label", [np.inf, -np.inf, np.float32(np.inf)])
+def test_infinite_labels_are_text(label):
+    found = encode(np.array([label, "x", 2.0], dtype=object))
+    assert sorted(found.labels.tolist()) == sorted([str(label), "x", "2"])

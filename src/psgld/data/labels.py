@@ -225,7 +225,7 @@ def _name(x: Any) -> str:
     """
     if isinstance(x, bytes):
         return x.decode(errors="backslashreplace")
-    if isinstance(x, float | np.floating) and x == np.trunc(x):
+    if isinstance(x, float | np.floating) and np.isfinite(x) and x == np.trunc(x):
         return str(int(x))  # as in a column of floats without fractions: 1.0 is the label 1
     if isinstance(x, np.datetime64):
         minutes = np.datetime_data(x)[0] in ("h", "m")  # NumPy would omit the seconds
