@@ -6,12 +6,16 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from . import mixing
+from . import audio, mixing, parts, ratings, scaling
 from .folder import Folder, Outcome
 
 FIGURES: dict[str, Callable[[Folder], Outcome]] = {
+    "parts": parts.run,
     "mixing": mixing.poisson,
     "compound": mixing.compound,
+    "audio": audio.run,
+    "ratings": ratings.run,
+    "scaling": scaling.run,
 }
 
 

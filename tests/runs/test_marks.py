@@ -192,6 +192,7 @@ class Slow:
 
     def __init__(self):
         self.iteration, self.recorded, self.seconds = 0, 0, 0.0
+        self.clock = Clock()
 
     def advance(self, n):
         self.iteration, self.seconds = self.iteration + n, self.seconds + n * 1e-5

@@ -1,0 +1,97 @@
+"""Are the notes of a piano found? `python -m benchmarks.piano DIR`, with DIR/piano/four_notes_pairs_fluidr3.wav and its
+notes.
+
+Four notes sound together, then in all pairs, never alone. |STFT| ≈ W H with the default settings, K = 4 and 8, five
+seeds: each note should be matched by a template (a column of W) of correlation >= 0.9 with the note's own. That one is
+learnt with the notes known: by multiplicative updates for the Kullback–Leibler divergence, with one template per note
+that is silent wherever its note does not sound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from experiments.sound import correlations, magnitudes, matched
+from numpy.typing import NDArray
+
+import psgld
+
+from .harness import Row
+
+Floats = NDArray[np.float64]
+
+_NAME, _WINDOW, _HOP = "four_notes_pairs_fluidr3", 2048, 512
+_ENOUGH, _SEEDS = 0.9, 5
+_RING = 0.3
+"""Seconds that a note sounds after its key is released."""
+
+
+def recording(folder: Path) -> tuple[Floats, Floats]:
+    """Return |STFT| of the recording, and for each note and frame whether it sounds."""
+    with wave.open(str(folder / "piano" / f"{_NAME}.wav")) as sound:
+        rate, channels = sound.getframerate(), sound.getnchannels()
+        x = np.frombuffer(sound.readframes(sound.getnframes()), np.int16) / 2**15
+    x = x.reshape(-1, channels).mean(axis=1)
+    x = x[: len(x) // 2 * 2].reshape(-1, 2).mean(axis=1)  # half the rate: piano has little above
+    V = magnitudes(x, _WINDOW, _HOP)
+    notes = np.loadtxt(folder / "piano" / f"{_NAME}_notes.csv", delimiter=",", skiprows=1)
+    at = (np.arange(V.shape[1]) * _HOP + [[0], [_WINDOW]]) / (rate / 2)  # begin and end of the frames
+    pitches = np.unique(notes[:, 2])
+    sounds = [
+        np.any([(at[1] > s) & (at[0] < s + n + _RING) for s, n, p, _ in notes if p == pitch], axis=0) for pitch in pitches
+    ]
+    return V, np.array(sounds, float)
+
+
+def known(V: Floats, sounds: Floats, updates: int = 300) -> Floats:
+    """Return the spectra of the notes, (notes, frequencies), learnt where they sound."""
+    rng = np.random.default_rng(0)
+    W, H = rng.random((V.shape[0], len(sounds))) + 0.5, sounds * (rng.random((len(sounds), V.shape[1])) + 0.5)
+    for _ in range(updates):
+        H *= W.T @ (V / np.maximum(W @ H, 1e-12)) / W.sum(axis=0)[:, None]
+        W *= (V / np.maximum(W @ H, 1e-12)) @ H.T / H.sum(axis=1)
+    return W.T
+
+
+def scores(post: psgld.Posterior, spectra: Floats) -> list[float]:
+    """Return for each note the correlation with its template in the last draw; the least over the chains."""
+    found = [matched(correlations(W[-1].astype(float), spectra)) for W in post.W]
+    return np.min(found, axis=0).tolist()  # type: ignore[no-any-return]
+
+
+def rows(V: Floats, spectra: Floats, model: Any, about: str, **options: Any) -> Iterator[Row]:
+    good, begin, all_scores = 0, time.process_time(), []
+    for seed in range(_SEEDS):
+        post = psgld.sample(V, model, seed=seed, progress=False, **options)
+        all_scores.append(scores(post, spectra))
+        good += min(all_scores[-1]) >= _ENOUGH
+    seconds = (time.process_time() - begin) / _SEEDS
+    note = f"least of each seed {[round(min(s), 2) for s in all_scores]}, {seconds:.1f} s of the processor per run"
+    yield Row(f"four notes, {about}: seeds with all notes", good, _SEEDS, least=True, note=note)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.piano", description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    V, sounds = recording(args.folder)
+    spectra = known(V, sounds)
+    for rank in (4, 8):
+        for name in ("poisson", "gamma"):
+            model = psgld.FactorModel(rank, psgld.Poisson(phi=None) if name == "poisson" else psgld.Gamma())
+            for starts in (None, 8):
+                about = f"K = {rank}, {name}{'' if starts is None else f', {starts} starts'}"
+                for row in rows(V, spectra, model, about, starts=starts):
+                    print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
