@@ -22,9 +22,13 @@ FIGURES: dict[str, Callable[[Folder], Outcome]] = {
 def main(arguments: list[str] | None = None) -> None:
     """Make the figures that are named and not yet there."""
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(FIGURES)}; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"some of {', '.join(FIGURES)}; all by default"
+    )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs")
-    parser.add_argument("--again", action="store_true", help="draw figures again that are there, from their pieces")
+    parser.add_argument(
+        "--again", action="store_true", help="draw figures again that are there, from their pieces"
+    )
     parser.add_argument("-o", "--out", type=Path, help="folder of the results (out/paper)")
     parser.add_argument("--data", type=Path, help="folder with MovieLens, for the figure of ratings")
     args = parser.parse_args(arguments)

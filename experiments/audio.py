@@ -1,6 +1,6 @@
 """Figure 3 of the paper: a dictionary of spectra, learnt from a short piano excerpt by PSGLD and by LD.
 
-    |STFT|, 256 × 256, K = 8, B = 8, 10,000 samples after a burn-in of 5,000
+|STFT|, 256 × 256, K = 8, B = 8, 10,000 samples after a burn-in of 5,000
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def run(folder: Folder) -> Outcome:
     found, numbers = {}, {}
     for name, sampler in SAMPLERS.items():
         settings = {"burn_in": burn_in, "samples": samples, "sampler": repr(sampler), "notes": sound.EXCERPT}
-        one = folder.piece(f"audio-{name}", settings, lambda sampler=sampler: learn(sampler, burn_in, samples))
+        one = folder.piece(
+            f"audio-{name}", settings, lambda sampler=sampler: learn(sampler, burn_in, samples)
+        )
         found[name] = one
         scores = sound.matched(sound.correlations(np.array(one["dictionary"]), spectra))
         numbers[name] = {
@@ -70,14 +72,18 @@ def run(folder: Folder) -> Outcome:
             "phi": one["phi"],
         }
     return Outcome(
-        numbers, {"rank": RANK, "blocks": BLOCKS, "burn_in": burn_in, "samples": samples, "likelihood": "Poisson, phi learnt"},
+        numbers,
+        {"rank": RANK, "blocks": BLOCKS, "burn_in": burn_in, "samples": samples, "likelihood": "Poisson, phi learnt"},
         _text(numbers, burn_in + samples), _draw(found),
     )  # fmt: skip
 
 
 def _text(numbers: Record, iterations: int) -> str:
     a, b = numbers["PSGLD"], numbers["LD"]
-    good = {name: sum(r >= 0.9 for r in one["correlation with each note"].values()) for name, one in numbers.items()}
+    good = {
+        name: sum(r >= 0.9 for r in one["correlation with each note"].values())
+        for name, one in numbers.items()
+    }
     notes = len(a["correlation with each note"])
     ratio = b["processor seconds"] / a["processor seconds"]
     return (

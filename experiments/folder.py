@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import os
 import platform
@@ -23,6 +24,10 @@ Record = dict[str, Any]
 """Numbers, settings: serialisable as JSON."""
 
 
+_COLOURS = 48
+"""Colours of a plot in its file."""
+
+
 @final
 @dataclass(frozen=True)
 class Outcome:
@@ -36,7 +41,7 @@ class Outcome:
 
 @final
 class Folder:
-    """A folder of results. `quick` runs use tiny sizes; they show that an experiment runs, their numbers mean nothing."""
+    """A folder of results. `quick` runs use tiny sizes: they show that an experiment runs, not its numbers."""
 
     def __init__(self, path: Path, quick: bool = False, data: Path | None = None) -> None:
         self.path, self.quick, self.data = path, quick, data
@@ -75,7 +80,16 @@ class Folder:
         text = json.dumps(record, indent=1, default=_plain, ensure_ascii=False)
         (self.path / f"{name}.json").write_text(text + "\n", encoding="utf-8")
         (self.path / f"{name}.txt").write_text(outcome.paragraph + "\n", encoding="utf-8")
-        outcome.figure.savefig(self.path / f"{name}.png", dpi=80)
+        _save(outcome.figure, self.path / f"{name}.png")
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a plot in a few colours, which makes the file small."""
+    from PIL import Image  # matplotlib needs it, too
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=80)
+    Image.open(drawn).convert("RGB").quantize(_COLOURS).save(path, optimize=True)
 
 
 def now() -> str:
@@ -95,7 +109,11 @@ def machine() -> Record:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "instruction set": _core.instruction_set,
         "load": round(os.getloadavg()[0], 1),
-        "versions": {"psgld": psgld.__version__, "numpy": np.__version__, "python": platform.python_version()},
+        "versions": {
+            "psgld": psgld.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
     }
 
 

@@ -121,10 +121,16 @@ def effective(folder: Folder, size: int, rank: int, sampler: Any, plan: tuple[in
         share = (time.process_time() - start[0]) / (time.perf_counter() - start[1])
         seconds = sum(post.sample_stats["seconds"][:, -1] - post.warmup["seconds"][:, -1]) * share
         ess = np.asarray(post.diagnose().ess_bulk[1:])  # the first is that of lp
-        return {"ess": float(np.median(ess)), "seconds": float(seconds), "per_second": float(np.median(ess) / seconds)}
+        return {
+            "ess": float(np.median(ess)),
+            "seconds": float(seconds),
+            "per_second": float(np.median(ess) / seconds),
+        }
 
     name = type(sampler).__name__
-    return folder.piece(f"ess-{size}-{name}", {"size": size, "rank": rank, "plan": plan, "sampler": repr(sampler)}, make)
+    return folder.piece(
+        f"ess-{size}-{name}", {"size": size, "rank": rank, "plan": plan, "sampler": repr(sampler)}, make
+    )
 
 
 def draw(results: dict[int, Record], kind: str, spread: float) -> Any:
@@ -154,13 +160,17 @@ def poisson(folder: Folder) -> Outcome:
     """Poisson, three sizes, Gibbs beside the Langevin samplers."""
     sizes, rank = folder.choose((256, 512, 1024), (64,)), folder.choose(32, 4)
     iterations = folder.choose(10_000, 60)
+    sweeps = folder.choose({256: 4000, 512: 1000, 1024: 300}, {})
     results = {
-        size: runs(folder, "poisson", size, rank, iterations, folder.choose({256: 4000, 512: 1000, 1024: 300}, {}).get(size, 20))
+        size: runs(folder, "poisson", size, rank, iterations, sweeps.get(size, 20))
         for size in sizes
     }  # fmt: skip
     size = sizes[0]
     plans = folder.choose(((2000, 400, 100), (1000, 400, 5)), ((40, 20, 2), (20, 20, 1)))
-    ess = {type(s).__name__: effective(folder, size, rank, s, plan) for s, plan in zip((psgld.PSGLD(), psgld.Gibbs()), plans, strict=True)}
+    ess = {
+        type(s).__name__: effective(folder, size, rank, s, plan)
+        for s, plan in zip((psgld.PSGLD(), psgld.Gibbs()), plans, strict=True)
+    }
     alone = data_of(size, rank, "poisson")
     growth = folder.piece(
         f"unguarded-{size}", {"size": size, "rank": rank},
@@ -173,7 +183,8 @@ def poisson(folder: Folder) -> Outcome:
     numbers = {"log likelihood of the truth": {str(n): r["truth"] for n, r in results.items()}, "curves": tables,
                "effective samples of mu": ess, "unguarded": growth}  # fmt: skip
     return Outcome(
-        numbers, {"rank": rank, "iterations": iterations, "sizes": sizes}, _poisson_text(tables, ess, growth, iterations, size),
+        numbers, {"rank": rank, "iterations": iterations, "sizes": sizes},
+        _poisson_text(tables, ess, growth, iterations, size),
         draw(results, "Poisson", 0.01),
     )  # fmt: skip
 
@@ -197,20 +208,30 @@ def _poisson_text(tables: Record, ess: Record, growth: Record, iterations: int, 
     diverged = [f"{name}: {row['divergences']}" for name, row in rows.items() if row.get("divergences")]
     failed = [name for name, row in rows.items() if "failed" in row]
     return (
-        f"The paper saw PSGLD mix as well as the Gibbs sampler and take under 15 s on a GPU for 10,000 samples at 1024², "
-        f"against over 3 hours of its Gibbs sampler. We see at {most}², on one thread: {iterations:,} iterations of PSGLD "
-        f"with B = I/32 take {duration(iterations * paper)} (our default B: {duration(iterations * ours)}); {iterations:,} "
+        "The paper saw PSGLD mix as well as the Gibbs sampler and take under 15 s on a GPU for 10,000 "
+        "samples at 1024², "
+        f"against over 3 hours of its Gibbs sampler. We see at {most}², on one thread: {iterations:,} "
+        "iterations of PSGLD "
+        f"with B = I/32 take {duration(iterations * paper)} (our default B: {duration(iterations * ours)}); "
+        f"{iterations:,} "
         f"sweeps of our Gibbs sampler would take {duration(iterations * each['Gibbs, default'])} (extrapolated from "
-        f"{rows['Gibbs, default']['iterations']} sweeps), {_ratio(paper, each['Gibbs, default'])} as long; the paper's 3 "
+        f"{rows['Gibbs, default']['iterations']} sweeps), {_ratio(paper, each['Gibbs, default'])} as long; "
+        "the paper's 3 "
         f"hours are {3 * 3600 / (iterations * paper):,.0f} × ours. To the log likelihood of the truth: PSGLD "
-        f"{duration(to['PSGLD, default'])}, SGLD {duration(to['SGLD, default'])}, LD {duration(to['LD, default'])}, Gibbs "
-        f"{duration(to['Gibbs, default'])}, all by default; with the printed constants (λ of the scale of the data) PSGLD "
+        f"{duration(to['PSGLD, default'])}, SGLD {duration(to['SGLD, default'])}, LD "
+        f"{duration(to['LD, default'])}, Gibbs "
+        f"{duration(to['Gibbs, default'])}, all by default; with the printed constants (λ of the scale of the "
+        "data) PSGLD "
         f"{duration(to['PSGLD, printed, λ = data'])}, SGLD {duration(to['SGLD, printed, λ = data'])}, LD "
         f"{duration(to['LD, printed, λ = data'])}. The printed constants diverge: divergences at {most}² "
-        f"{'; '.join(diverged) or 'none'}{'; ended by an error: ' + ', '.join(failed) if failed else ''}. The guard halves the step "
-        f"until they stop. Without the guard and in double precision PSGLD with (0.01/t)^0.51 reaches |w| = {max(largest):.0e} "
-        f"at {size}² before the falling step brings it back. Effective samples of μ per second at {size}², where a "
-        f"sweep costs more but moves further: PSGLD {ess['PSGLD']['per_second']:.0f}, Gibbs {ess['Gibbs']['per_second']:.0f}."
+        f"{'; '.join(diverged) or 'none'}{'; ended by an error: ' + ', '.join(failed) if failed else ''}. The "
+        "guard halves the step "
+        "until they stop. Without the guard and in double precision PSGLD with (0.01/t)^0.51 reaches |w| = "
+        f"{max(largest):.0e} at {size}² before the falling step brings it back. Where it says never, the chain does "
+        f"not arrive within {iterations:,} iterations: halved and falling, the step has become too small. "
+        f"Effective samples of μ per second at {size}², where a "
+        f"sweep costs more but moves further: PSGLD {ess['PSGLD']['per_second']:.0f}, Gibbs "
+        f"{ess['Gibbs']['per_second']:.0f}."
     )
 
 
@@ -229,10 +250,14 @@ def compound(folder: Folder) -> Outcome:
         f"The paper saw PSGLD reach the level of LD and SGLD more than 60 × sooner at 1024². We see at {size}², on one "
         f"thread, by default: time to the log likelihood of the truth {duration(to[one])} for PSGLD, SGLD "
         f"{duration(to['SGLD, default'])} ({_ratio(to[one], to['SGLD, default'])}), LD {duration(to['LD, default'])} "
-        f"({_ratio(to[one], to['LD, default'])}). With the printed constants (λ = 1): PSGLD {duration(to['PSGLD, printed, λ = 1'])}, "
-        f"SGLD {duration(to['SGLD, printed, λ = 1'])}, LD {duration(to['LD, printed, λ = 1'])}. Never within {iterations:,} "
-        f"iterations: {', '.join(stuck) or 'none'}. Divergences: {'; '.join(diverged) or 'none'}. An iteration of LD costs "
-        f"{_ratio(each[one], each['LD, default'])} that of PSGLD: it reads all entries, and the paper's ratio is one of cost "
+        f"({_ratio(to[one], to['LD, default'])}). With the printed constants (λ = 1): PSGLD "
+        f"{duration(to['PSGLD, printed, λ = 1'])}, "
+        f"SGLD {duration(to['SGLD, printed, λ = 1'])}, LD {duration(to['LD, printed, λ = 1'])}. Never within "
+        f"{iterations:,} "
+        f"iterations: {', '.join(stuck) or 'none'}. Divergences: {'; '.join(diverged) or 'none'}. An "
+        "iteration of LD costs "
+        f"{_ratio(each[one], each['LD, default'])} that of PSGLD: it reads all entries, and the paper's ratio "
+        "is one of cost "
         f"per iteration and of a step that LD's printed ε does not allow; our metric gives LD a step that works."
     )
     return Outcome({"log likelihood of the truth": found["truth"], "curves": rows},

@@ -48,9 +48,11 @@ def run(folder: Folder) -> Outcome:
     error = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(apart, total, strict=True))
     same = bool((np.sort(sizes) == np.sort(setup.grid.part_sizes)).all())
     text = (
-        f"The paper's figure shows a matrix cut into B × B blocks and B parts, whose blocks share no row and no column. "
+        "The paper's figure shows a matrix cut into B × B blocks and B parts, whose blocks share no row and "
+        "no column. "
         f"We see the same in the grid of a run on {data.shape[0]} × {data.shape[1]} ratings with B = {B}: parts of "
-        f"{', '.join(map(str, sizes))} of the {data.stored} entries (the core counts {'the same' if same else 'others'}); "
+        f"{', '.join(map(str, sizes))} of the {data.stored} entries (the core counts "
+        f"{'the same' if same else 'others'}); "
         f"the scores of the parts add up to those of all entries within {error:.0e}, relative: cyclic parts with s = B "
         f"are unbiased although their sizes differ."
     )

@@ -42,7 +42,7 @@ def data_of(folder: Folder) -> tuple[str, Any]:
 
 
 def errors(V: Any, model: psgld.FactorModel, sampler: Any, iterations: int, every: int) -> Record:
-    """Return RMSE on training and held-out entries along a chain, of its states and of the mean over its second half."""
+    """Return RMSE on training and held-out entries along a chain: of its states, of the mean of its second half."""
     train, (rows, cols, values) = V.split(0.1, seed=0)
     setup = sampler.prepare(train, model, psgld.Threads(1), iterations // 2)
     chain = setup.chain(7, Probes.of(train, 100_000))
@@ -105,7 +105,8 @@ def run(folder: Folder) -> Outcome:
             curves[f"{kind}, {about}"] = made
     numbers = {about: compared(curves[f"PSGLD, {about}"], curves[f"DSGD, {about}"]) for about in cases}
     return Outcome(
-        numbers, {"data": name, "rank": rank, "blocks": blocks, "iterations": iterations, "beta": 1, "phi": 1, "lambda": scale},
+        numbers,
+        {"data": name, "rank": rank, "blocks": blocks, "iterations": iterations, "beta": 1, "phi": 1, "lambda": scale},
         _text(name, numbers, iterations), _draw(name, curves, list(cases)[-SHOWN:]),
     )  # fmt: skip
 
@@ -113,7 +114,8 @@ def run(folder: Folder) -> Outcome:
 def compared(ours: Record, other: Record) -> Record:
     """Return the last errors of both, the mean of PSGLD's second half, and how far apart the curves are at most."""
     return {
-        **{f"{kind}, {name}": one[name][-1] for kind, one in (("PSGLD", ours), ("DSGD", other)) for name in ("train", "test")},
+        **{f"PSGLD, {name}": ours[name][-1] for name in ("train", "test")},
+        **{f"DSGD, {name}": other[name][-1] for name in ("train", "test")},
         "PSGLD, test, mean of the second half": ours["test, mean of the second half"],
         "largest difference, train": float(np.abs(np.subtract(ours["train"], other["train"])).max()),
         "largest difference, test": float(np.abs(np.subtract(ours["test"], other["test"])).max()),
@@ -123,7 +125,11 @@ def compared(ours: Record, other: Record) -> Record:
 
 
 def _text(name: str, numbers: Record, iterations: int) -> str:
-    near = [about for about, one in numbers.items() if one["largest difference, test"] <= 0.02 and not any(one["divergences"])]
+    near = [
+        about
+        for about, one in numbers.items()
+        if one["largest difference, test"] <= 0.02 and not any(one["divergences"])
+    ]
     rows = "; ".join(
         f"{about}: PSGLD {one['PSGLD, test']:.3f}, DSGD {one['DSGD, test']:.3f} (mean over PSGLD's second half "
         f"{one['PSGLD, test, mean of the second half']:.3f})"
@@ -132,13 +138,17 @@ def _text(name: str, numbers: Record, iterations: int) -> str:
     times = [one["seconds"] for one in numbers.values()]
     ratio = float(np.median([a / b for a, b in times]))
     return (
-        f"The paper saw the RMSE of PSGLD follow that of DSGD over {iterations:,} iterations on MovieLens-10M, at about the same "
+        f"The paper saw the RMSE of PSGLD follow that of DSGD over {iterations:,} iterations on "
+        "MovieLens-10M, at about the same "
         f"cost. We see on {name}, test RMSE of the last state: {rows}. The curves stay within 0.02 of each other in: "
         f"{'; '.join(near) or 'none of these settings'}. With φ = 1, as the "
-        f"paper has it, the likelihood says that the variance of a rating is its mean, about 3.6, while that of ratings around "
+        "paper has it, the likelihood says that the variance of a rating is its mean, about 3.6, while that "
+        "of ratings around "
         f"their means is below 1: the noise of a draw is larger than the data justify, and a stationary PSGLD errs "
-        f"differently from a mode. With φ at the scale of the ratings' own variance (0.2) or below, the noise is small beside "
-        f"the drift. PSGLD took {ratio:.2f} × the time of DSGD ({duration(times[-1][0])} for {iterations:,} iterations)."
+        "differently from a mode. With φ at the scale of the ratings' own variance (0.2) or below, the noise "
+        "is small beside "
+        f"the drift. PSGLD took {ratio:.2f} × the time of DSGD ({duration(times[-1][0])} for {iterations:,} "
+        "iterations)."
     )
 
 
@@ -149,10 +159,17 @@ def _draw(name: str, curves: Record, cases: list[str]) -> Any:
             for kind, width in (("DSGD", 3.5), ("PSGLD", 1.3)):
                 one = curves[f"{kind}, {about}"]
                 axis.plot(one[x], one["test"], color=COLOURS[kind], lw=width, label=f"{kind}, held out")
-                axis.plot(one[x], one["train"], "--", color=COLOURS[kind], lw=width, label=f"{kind}, training")
+                axis.plot(
+                    one[x], one["train"], "--", color=COLOURS[kind], lw=width, label=f"{kind}, training"
+                )
             axis.set_xscale("log")
             axis.set_ylim(0.75, 1.25)
-            label(axis, about.replace(", λ", "\nλ"), "iterations" if x == "iteration" else "processor seconds", "RMSE")
+            label(
+                axis,
+                about.replace(", λ", "\nλ"),
+                "iterations" if x == "iteration" else "processor seconds",
+                "RMSE",
+            )
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.suptitle(name, fontsize=10)
     figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=8, frameon=False)

@@ -24,16 +24,14 @@ class Note(NamedTuple):
 
 EXCERPT = tuple(
     Note(0.5 * beat, 0.8, pitch)
-    for beat, chord in enumerate(
-        [(60,), (64,), (67,), (72,), (60, 67), (64, 71), (57, 64), (60, 64, 67)]
-    )
+    for beat, chord in enumerate([(60,), (64,), (67,), (72,), (60, 67), (64, 71), (57, 64), (60, 64, 67)])
     for pitch in chord
 )
 """Six pitches, first some alone, then in pairs and in a chord."""
 
 
 def struck(pitch: int, length: float, seed: int = 0) -> Floats:
-    """Return the sound of one key: harmonics that decay the faster the higher they are, slightly sharp, as in strings."""
+    """Return the sound of one key: harmonics that decay the faster the higher they are, slightly sharp."""
     rng, t = np.random.default_rng([seed, pitch]), np.arange(int(length * RATE)) / RATE
     base = 440.0 * 2.0 ** ((pitch - 69) / 12)
     out = np.zeros(len(t))

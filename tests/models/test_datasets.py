@@ -75,7 +75,11 @@ def test_errors(call, error, message):
         call()
 
 
-LINES = {"100k": "7\t20\t3\t881250949\n9\t10\t5\t1\n", "1m": "7::20::3::9\n9::10::5::1\n", "10m": "7::20::3.5::9\n9::10::5::1\n"}
+LINES = {
+    "100k": "7\t20\t3\t881250949\n9\t10\t5\t1\n",
+    "1m": "7::20::3::9\n9::10::5::1\n",
+    "10m": "7::20::3.5::9\n9::10::5::1\n",
+}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -97,7 +101,10 @@ def test_movielens(name, unpacked, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("10m", r"has neither ml-10m\.zip nor ml-10M100K/ratings\.dat; get ml-10m\.zip from https://grouplens\.org/"),
+        (
+            "10m",
+            r"has neither ml-10m\.zip nor ml-10M100K/ratings\.dat; get ml-10m\.zip from https://grouplens\.org/",
+        ),
         ("1m", r"has a damaged MovieLens-1m: .*; get ml-1m\.zip again from https://grouplens\.org/"),
         ("100k", r"has a damaged MovieLens-100k: its lines are not user, movie, rating, time; get"),
         ("20m", r"no MovieLens set '20m'; there are '100k', '1m', '10m'"),

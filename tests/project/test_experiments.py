@@ -52,7 +52,9 @@ def test_the_notes_of_the_excerpt_are_in_its_spectrogram() -> None:
     assert V.shape == (sound.SIZE, sound.SIZE) and (V > 0).all()
     first = V[:, : int(0.4 * sound.RATE / sound.HOP)].sum(axis=1)
     peak = first.argmax() * sound.RATE / sound.WINDOW
-    assert peak == pytest.approx(440 * 2 ** ((sound.EXCERPT[0].pitch - 69) / 12), abs=sound.RATE / sound.WINDOW)
+    assert peak == pytest.approx(
+        440 * 2 ** ((sound.EXCERPT[0].pitch - 69) / 12), abs=sound.RATE / sound.WINDOW
+    )
 
 
 def test_notes_and_templates_are_paired_one_to_one() -> None:

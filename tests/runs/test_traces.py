@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import psgld
 import pytest
 from chain_cases import CASES, assert_same, dense_counts, ratings, words, zero_gaussian
 from scipy.special import gammaln
+
+import psgld
 
 PLAN = dict(tune=30, draws=6, thin=4, chains=2, seed=5, progress=False)
 
@@ -69,8 +70,14 @@ def test_lp_is_the_log_posterior_where_all_entries_are_monitored():
     assert post.settings["lp_entries"] == post.settings["entries"]
     np.testing.assert_allclose(post.sample_stats["log_posterior"], post.sample_stats["lp"], rtol=1e-7)
     prior = post.sample_stats["log_posterior"] - post.sample_stats["log_likelihood"]
-    W, H, rates = post.draws.W[1, 5], post.draws.H[1, 5], (post.draws.row_rate[1, 5], post.draws.col_rate[1, 5])
-    expected = sum(len(x) * np.log(r).sum() - (x.astype(float) @ r).sum() for x, r in zip((W, H), rates, strict=True))
+    W, H, rates = (
+        post.draws.W[1, 5],
+        post.draws.H[1, 5],
+        (post.draws.row_rate[1, 5], post.draws.col_rate[1, 5]),
+    )
+    expected = sum(
+        len(x) * np.log(r).sum() - (x.astype(float) @ r).sum() for x, r in zip((W, H), rates, strict=True)
+    )
     assert prior[1, 5] == pytest.approx(expected, rel=1e-6)
 
 
@@ -143,7 +150,10 @@ def test_a_resumed_run_continues_to_count(tmp_path):
 @pytest.mark.parametrize("suffix", [".npz", ".memory"])
 def test_results_of_older_versions_have_no_seconds(suffix, tmp_path):
     post = draw(dense_counts)
-    old = {name: {n: a for n, a in getattr(post, name).items() if n != "seconds"} for name in ("sample_stats", "warmup")}
+    old = {
+        name: {n: a for n, a in getattr(post, name).items() if n != "seconds"}
+        for name in ("sample_stats", "warmup")
+    }
     replace(post, **old).save(tmp_path / f"old{suffix}")
     again = psgld.load(tmp_path / f"old{suffix}")
     assert "seconds" not in again.sample_stats and "lp" in again.warmup

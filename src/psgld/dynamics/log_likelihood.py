@@ -44,7 +44,7 @@ class FullLogLikelihood:
             kernel += self._kernel(factors, places, values.astype(np.float64) - shift, weights)
         if self._zeros:
             kernel += self._data.zero_weight * self._kernel_of_zeros(factors)
-        return kernel / phi + self._log_normaliser(theta, shift)
+        return float(kernel / phi + self._log_normaliser(theta, shift))
 
     def _kernel(self, factors: ReadableFactors, places: Any, v: NDArray[Any], weights: Any) -> float:
         dtype = factors.dtype

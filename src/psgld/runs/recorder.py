@@ -73,7 +73,11 @@ class Recorder:
 
     def state(self) -> dict[str, Any]:
         """Return the state needed to resume, besides draws and traces."""
-        numbers: dict[str, Any] = {"kept": self.kept, "marks": len(self.warmup.lp), "divergences": self._divergences}
+        numbers: dict[str, Any] = {
+            "kept": self.kept,
+            "marks": len(self.warmup.lp),
+            "divergences": self._divergences,
+        }
         numbers |= {"iteration": self.chain.iteration, "seconds": self.clock.seconds}
         return numbers | (
             {} if self.moments is None else {f"moments/{n}": x for n, x in self.moments.state().items()}

@@ -101,8 +101,8 @@ class Layout:
         seen = record.get("seen")
         if seen is not None and (not isinstance(seen, int) or seen < 0):
             raise ValueError(f"the layout has invalid sizes: {record}")
-        flags = {name: bool(record.get(name, False)) for name in ("normals", "timed", "full")}
-        return cls(**sizes, dtype=record["dtype"], seen=seen, **flags)
+        normals, timed, full = (bool(record.get(name, False)) for name in ("normals", "timed", "full"))
+        return cls(**sizes, dtype=record["dtype"], seen=seen, normals=normals, timed=timed, full=full)
 
     @property
     def trace(self) -> dict[str, str]:
