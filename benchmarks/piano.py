@@ -28,6 +28,9 @@ Floats = NDArray[np.float64]
 
 _NAME, _SHARE, _WINDOW, _HOP = "four_notes_pairs_fluidr3", 4, 1024, 512
 _ENOUGH, _SEEDS = 0.9, 5
+_FLOOR = 1e-4
+"""Added to all magnitudes, relative to the largest: `Gamma()` takes no zeros, which silence has."""
+
 _RING = 0.3
 """Seconds that a note sounds after its key is released."""
 
@@ -50,7 +53,7 @@ def recording(folder: Path) -> tuple[Floats, Floats]:
         np.any([(at[1] > s) & (at[0] < s + n + _RING) for s, n, p, _ in notes if p == pitch], axis=0)
         for pitch in pitches
     ]
-    return V, np.array(sounds, float)
+    return V + _FLOOR * V.max(), np.array(sounds, float)
 
 
 def known(V: Floats, sounds: Floats, updates: int = 300) -> Floats:
@@ -64,7 +67,7 @@ def known(V: Floats, sounds: Floats, updates: int = 300) -> Floats:
 
 
 def scores(post: psgld.Posterior, spectra: Floats) -> tuple[float, float]:
-    """Return the least correlation of a note with its template, in the last draw of the best chain, and of any chain."""
+    """Return the least correlation of a note with its template, in the last draw of the best chain, and of any."""
     least = [float(matched(correlations(W[-1].astype(float), spectra)).min()) for W in post.W]
     return least[int(post.sample_stats["lp"].mean(axis=1).argmax())], min(least)
 
@@ -90,8 +93,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     V, sounds = recording(args.folder)
     spectra = known(V, sounds)
-    for rank in (4, 8):
-        for name in ("poisson", "gamma"):
+    for name in ("poisson", "gamma"):
+        for rank in (4, 8):
             model = psgld.FactorModel(rank, psgld.Poisson(phi=None) if name == "poisson" else psgld.Gamma())
             for starts in (None, 8):
                 about = f"K = {rank}, {name}{'' if starts is None else f', {starts} starts'}"

@@ -1,4 +1,4 @@
-"""Figure 3 of the paper: a dictionary of spectra, learnt from a short piano excerpt by PSGLD and by LD.
+"""The paper's figure of audio: a dictionary of spectra, learnt from a short piano excerpt by PSGLD and by LD.
 
 |STFT|, 256 × 256, K = 8, B = 8, 10,000 samples after a burn-in of 5,000
 """

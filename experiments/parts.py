@@ -1,4 +1,4 @@
-"""Figure 1 of the paper: parts and blocks, read off the grid of a real run."""
+"""The paper's figure of parts and blocks, read off the grid of a real run."""
 
 from __future__ import annotations
 

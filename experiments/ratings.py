@@ -1,4 +1,4 @@
-"""Figure 4 of the paper: the error on ratings along PSGLD and along DSGD, over iterations and over seconds.
+"""The paper's figure of RMSE: the error on ratings along PSGLD and along DSGD, over iterations and over seconds.
 
     v_ij ~ Poisson(Σ_k w_ik h_kj) (β = φ = 1), K = 50, B = 15, 1,000 iterations
 

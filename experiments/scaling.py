@@ -1,4 +1,4 @@
-"""Figure 6 of the paper: time against the number of nodes, and weak scaling to 64 × the data on 8 × the nodes.
+"""The paper's figure of scaling: time against the number of nodes, and weak scaling to 64 × the data on 8 × the nodes.
 
 Strong: MovieLens-10M's shape, K = 50, on more and more nodes. Weak: twice the rows, twice the columns and four times
 the entries on twice the nodes, so that a part of a node stays the same. One and two ranks are measured on this machine,
