@@ -11,7 +11,7 @@ WORKERS ?= 2
 # Bytecode is compiled when it is imported: of what the tests need that is a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint format stubs bench bench-data bench-verdict bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
+.PHONY: demo test lint format stubs paper bench bench-data bench-verdict bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -46,6 +46,10 @@ bench-data: .stamp-test
 	$(BIN)/python -m benchmarks.coverage $(DATA)
 	$(BIN)/python -m benchmarks.modes $(DATA)
 	$(BIN)/python -m benchmarks.ordinal $(DATA)
+
+# The figures of the paper, in out/paper. What is done is not made again. DATA=folder with MovieLens, if you have it.
+paper: .stamp-test
+	$(BIN)/python -m experiments $(if $(DATA),--data $(DATA))
 
 # The verdict against the truth: 312 runs with step sizes from 1/30 to 100 times the default.
 bench-verdict: .stamp-test

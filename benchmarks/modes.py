@@ -56,22 +56,9 @@ SETS = {"digits": digits, "KOS": words, "piano": spectrogram}
 
 def log_likelihoods(post: psgld.Posterior, data: psgld.Observations) -> Floats:
     """Return log p(V | W, H, θ) of some draws of each chain, (chains, draws); absent entries of KOS are zeros."""
-    draws, likelihood = post.draws, post.model.likelihood
-    chosen = np.linspace(0, draws.phi.shape[1] - 1, _DRAWS).astype(int)
-    i, j, v = data.entries(np.arange(data.stored))
-    out = np.empty((post.chains, _DRAWS))
-    for c, s in np.ndindex(*out.shape):
-        one = draws.each(lambda x, c=c, s=chosen[s]: x[c : c + 1, s : s + 1])
-        W, H = one.W[0, 0].astype(np.float64), one.H[0, 0].astype(np.float64)
-        mu = np.concatenate(
-            [np.einsum("nk,nk->n", W[i[a : a + 10**6]], H[j[a : a + 10**6]]) for a in range(0, len(v), 10**6)]
-        )
-        theta = likelihood.joined(float(one.phi[0, 0]), ())
-        total = float(np.sum(likelihood.logpdf(v, np.maximum(mu, 1e-12), *theta)))
-        if data.absent == "zero":  # log p(0 | μ) = -μ of the Poisson
-            total -= float(W.sum(0) @ H.sum(0)) - float(mu.sum())
-        out[c, s] = total
-    return out
+    chosen = np.linspace(0, post.draws.phi.shape[1] - 1, _DRAWS).astype(int)
+    some = replace(post, draws=post.draws.each(lambda x: x[:, chosen]))
+    return psgld.log_likelihood(some, data)
 
 
 def error_of_mean(x: Floats) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import time
-import zipfile
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -32,19 +31,13 @@ _LIMIT = 40.0
 
 
 def movielens_1m(folder: Path) -> psgld.Observations:
-    """Read `user::movie::rating::time`."""
-    with zipfile.ZipFile(folder / "ml-1m.zip") as archive, archive.open("ml-1m/ratings.dat") as lines:
-        table = np.loadtxt((line.replace(b"::", b" ") for line in lines), dtype=np.int64, usecols=(0, 1, 2))
-    return _ratings(table)
+    """Read the ratings of MovieLens-1M."""
+    return psgld.datasets.movielens("1m", folder)
 
 
 def movielens_100k(folder: Path) -> psgld.Observations:
-    """Read `user item rating time`."""
-    return _ratings(np.loadtxt(folder / "ml-100k" / "u.data", dtype=np.int64, usecols=(0, 1, 2)))
-
-
-def _ratings(table: NDArray[np.int64]) -> psgld.Observations:
-    return psgld.Observations.from_chunks([(table[:, 0], table[:, 1], table[:, 2].astype(np.float32))])
+    """Read the ratings of MovieLens-100K."""
+    return psgld.datasets.movielens("100k", folder)
 
 
 def kos(folder: Path) -> sparse.csr_array:

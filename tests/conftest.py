@@ -8,7 +8,13 @@ import pytest
 
 TOGETHER = {  # files whose tests run one after the other
     # More ranks than cores.
-    "ranks": ("test_benchmarks.py", "test_cluster.py", "test_mpi.py", "test_network.py"),
+    "ranks": (
+        "test_benchmarks.py",
+        "test_cluster.py",
+        "test_experiments.py",
+        "test_mpi.py",
+        "test_network.py",
+    ),
     # A long run that all are held against.
     "Gibbs": ("test_against_gibbs.py",),
     "bias": ("test_bias.py",),

@@ -135,7 +135,12 @@ def draw(case, blocks, engine, **changes):
 def record(post):
     """Return everything of a posterior as arrays."""
     tables = {"draws": post.draws.arrays(), "stats": post.sample_stats, "warmup": post.warmup}
-    found = {f"{t}/{n}": a for t, table in tables.items() for n, a in table.items() if a is not None}
+    found = {
+        f"{t}/{n}": a
+        for t, table in tables.items()
+        for n, a in table.items()
+        if a is not None and n != "seconds"
+    }
     return found | {"mean": post.tracked.mean, "sd": post.tracked.sd, "divergences": post.divergences}
 
 

@@ -45,6 +45,7 @@ from .system.version import __version__
 if TYPE_CHECKING:
     from .data.shards import shard
     from .engines import MPI, Reference
+    from .posterior.log_likelihood import log_likelihood
     from .posterior.recommend import UCB, Mean, Probability, Thompson
     from .posterior.recommendations import Recommendations
     from .sklearn import BayesianMF, BayesianNMF
@@ -107,6 +108,7 @@ __all__ = [
     "Tweedie",
     "__version__",
     "load",
+    "log_likelihood",
     "observations",
     "optimize",
     "sample",
@@ -119,6 +121,7 @@ _LATER = {
     **dict.fromkeys(("MPI", "Reference"), ".engines"),
     **dict.fromkeys(("UCB", "Mean", "Probability", "Thompson"), ".posterior.recommend"),
     "Recommendations": ".posterior.recommendations",
+    "log_likelihood": ".posterior.log_likelihood",
     "shard": ".data.shards",
 }
 """Names that most programs do not need, and where they are: imported on first use, so that `import psgld` is quick."""

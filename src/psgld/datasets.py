@@ -1,4 +1,4 @@
-"""Synthetic data with a known truth: any likelihood, and ratings like MovieLens'."""
+"""Synthetic data with a known truth: any likelihood, and ratings like MovieLens'; and MovieLens, from its files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from .data.movielens import movielens as movielens
 from .data.observations import Observations
 from .errors import DataError
 from .models import Likelihood

@@ -14,6 +14,7 @@ from .engines import Engine, Threads
 from .errors import SamplingError
 from .models import FactorModel
 from .posterior.estimate import Estimate
+from .runs.clock import Clock
 from .runs.inputs import Seed, chain_keys, check_count, check_kinds, check_model, chosen_model, ready
 from .runs.interrupt import Interrupt
 from .runs.loop import run
@@ -124,7 +125,7 @@ class _Climb:
         self.chain, self._max_passes, self._least = chain, max_passes, least
         self.lp = [chain.log_posterior()]
         self.passes = [0]
-        self.recorded = 0
+        self.recorded, self.clock = 0, Clock()
         self._vain = 0  # halvings since the last gain
 
     @property

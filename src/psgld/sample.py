@@ -25,6 +25,7 @@ from .runs.inputs import (
     Seed,
     chain_keys,
     check_counts,
+    check_full,
     check_kinds,
     check_model,
     chosen_model,
@@ -63,6 +64,7 @@ def sample(
     store_dtype: str | None = None,
     start: Posterior | Estimate | tuple[ArrayLike, ArrayLike] | None = None,
     starts: int | None = None,
+    log_likelihood: bool = False,
 ) -> Posterior:
     """Draw from the posterior p(W, H | V) of the factor model v_ij ~ p(· | Σ_k w_ik h_kj).
 
@@ -116,6 +118,10 @@ def sample(
         as many are then started at crossovers of the best, four times over. All chains of the run start at the last
         state of the one with the highest log likelihood. The draws then describe the posterior around the best mode
         found, which need not be the only one. Not on `MPI()`.
+    log_likelihood
+        Whether to compute log p(V | W, H, θ) of all entries at every recorded iteration, for
+        `sample_stats["log_likelihood"]` and, with the priors, `["log_posterior"]`. (`lp` is an estimate from some
+        entries if V is large.) Each takes a pass over the data, which `sample_stats["seconds"]` does not count.
 
     Examples
     --------
@@ -132,7 +138,7 @@ def sample(
     """
     check_options(store, resume, checkpoint_every, store_dtype)
     engine = Threads() if engine is None else engine
-    check_kinds(engine, progress, keep)
+    check_kinds(engine, progress, {"keep": keep, "log_likelihood": log_likelihood})
     check_counts(draws, tune, thin, chains)
     check_start(start)
     check_starts(starts, start, engine)
@@ -157,7 +163,8 @@ def sample(
         probes = Probes.of(data, plan.thin * data.stored // setup.cycle)
         precision = None if store_dtype == sampler.dtype else store_dtype
         begin = None if start is None else start_at(start, setup)
-        work = Work(setup, plan, kept, pairs, probes, begin, precision=precision)
+        check_full(log_likelihood, data, engine)
+        work = Work(setup, plan, kept, pairs, probes, begin, precision=precision, full=bool(log_likelihood))
         if starts is not None:
             work = _with_starts(work, keys, int(starts), engine, progress, store if resume else None)
         if store is None:

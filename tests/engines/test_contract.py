@@ -110,7 +110,10 @@ def draws_of(engine, names):
             post = psgld.sample(V, model, sampler=sampler, engine=engine, **plan)
         tables = {"draws": post.draws.arrays(), "stats": post.sample_stats}
         found[name] = {
-            f"{t}/{n}": a for t, table in tables.items() for n, a in table.items() if a is not None
+            f"{t}/{n}": a
+            for t, table in tables.items()
+            for n, a in table.items()
+            if a is not None and n != "seconds"
         }
     return found
 

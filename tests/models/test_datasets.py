@@ -1,7 +1,10 @@
+import zipfile
+
 import numpy as np
 import pytest
 
-from psgld.datasets import ratings, synthetic
+from psgld.data.movielens import FILES
+from psgld.datasets import movielens, ratings, synthetic
 from psgld.errors import DataError, ModelError
 from psgld.models import LIKELIHOODS, Gamma, Tweedie
 
@@ -70,3 +73,46 @@ def test_half_full_ratings_are_possible():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+LINES = {
+    "100k": "7\t20\t3\t881250949\n9\t10\t5\t1\n",
+    "1m": "7::20::3::9\n9::10::5::1\n",
+    "10m": "7::20::3.5::9\n9::10::5::1\n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("unpacked", [True, False])
+def test_movielens(name, unpacked, tmp_path):
+    archive, member, _ = FILES[name]
+    if unpacked:
+        (tmp_path / member).parent.mkdir()
+        (tmp_path / member).write_text(LINES[name])
+    else:
+        with zipfile.ZipFile(tmp_path / archive, "w") as file:
+            file.writestr(member, LINES[name])
+    V = movielens(name, tmp_path)
+    assert V.shape == (2, 2) and V.stored == 2 and V.absent == "unobserved"
+    assert V.row_labels.tolist() == [7, 9] and V.col_labels.tolist() == [10, 20]
+    assert V.values.tolist() == [3.5 if name == "10m" else 3.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "10m",
+            r"has neither ml-10m\.zip nor ml-10M100K/ratings\.dat; get ml-10m\.zip from https://grouplens\.org/",
+        ),
+        ("1m", r"has a damaged MovieLens-1m: .*; get ml-1m\.zip again from https://grouplens\.org/"),
+        ("100k", r"has a damaged MovieLens-100k: its lines are not user, movie, rating, time; get"),
+        ("20m", r"no MovieLens set '20m'; there are '100k', '1m', '10m'"),
+    ],
+)
+def test_movielens_that_cannot_be_read(name, message, tmp_path):
+    (tmp_path / "ml-1m.zip").write_bytes(b"PK nonsense")
+    (tmp_path / "ml-100k").mkdir()
+    (tmp_path / "ml-100k" / "u.data").write_text("1\t2\t3\n")
+    with pytest.raises(DataError, match=message):
+        movielens(name, tmp_path)

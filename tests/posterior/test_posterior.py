@@ -26,7 +26,7 @@ def post(data):
 def test_shapes(post):
     assert post.W.shape == (2, 60, 40, 3) and post.H.shape == (2, 60, 3, 30)
     assert post.draws.row_bias.shape == (2, 60, 40) and post.draws.col_bias.shape == (2, 60, 30)
-    assert set(post.sample_stats) == {"iteration", "lp", "step_size", "diverging"}
+    assert set(post.sample_stats) == {"iteration", "lp", "step_size", "diverging", "seconds"}
     assert all(table.shape == (2, 60) for table in post.sample_stats.values())
     assert post.sample_stats["iteration"][0].tolist() == list(range(404, 641, 4))
     assert post.warmup["lp"].shape == (2, 100)

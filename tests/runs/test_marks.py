@@ -10,6 +10,7 @@ import pytest
 
 import psgld
 from psgld.engines.threads import ThreadedFactors
+from psgld.runs.clock import Clock
 from psgld.runs.loop import Plan, run
 from psgld.runs.recorder import Recorder
 from psgld.samplers import Marks
@@ -63,6 +64,8 @@ def test_passed_marks_are_as_those_that_were_stopped_at(case, thin, monkeypatch)
         np.testing.assert_array_equal(getattr(passed.draws, name), expected, err_msg=name)
     for name in ("sample_stats", "warmup"):
         for column, expected in getattr(stopped, name).items():
+            if column == "seconds":
+                continue
             np.testing.assert_array_equal(getattr(passed, name)[column], expected, err_msg=column)
     if stopped.tracked is not None:
         np.testing.assert_array_equal(passed.tracked.mean, stopped.tracked.mean)
@@ -100,6 +103,7 @@ class Log:
 
     def __init__(self, chain, buffers):
         self.chain, self.recorded, self.stops, self._buffers = chain, 0, [], buffers
+        self.clock = Clock()
 
     def buffers(self, n, keep):
         return self._buffers
@@ -188,6 +192,7 @@ class Slow:
 
     def __init__(self):
         self.iteration, self.recorded, self.seconds = 0, 0, 0.0
+        self.clock = Clock()
 
     def advance(self, n):
         self.iteration, self.seconds = self.iteration + n, self.seconds + n * 1e-5

@@ -2,7 +2,7 @@
 
 factors   mean and sd of each number of W and H within a chain (components of different chains may be permuted)
 draws     every number of W and H in every draw
-stats     lp, step size, φ and offset along the chains
+stats     lp, step size, wall time, φ and offset along the chains
 cells     mean and sd of μ at every cell of the matrix
 """
 

@@ -40,7 +40,8 @@ class Posterior(Result):
     ----------
     draws : the draws, dims (chain, draw, …).
     model : the sampled model.
-    sample_stats : `lp` (log posterior), `step_size`, `diverging`, `iteration`, each (chain, draw).
+    sample_stats : `lp` (log posterior), `step_size`, `diverging`, `iteration`, `seconds` (wall time of the chain),
+        each (chain, draw); on request `log_likelihood` of all entries, and `log_posterior`.
     warmup : the same during the burn-in, (chain, mark).
     settings : how it was sampled, serialisable as JSON.
     row_labels, col_labels : the labels of the data, or None.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, final
 
+from ..dynamics.log_likelihood import FullLogLikelihood
 from ..dynamics.probes import Probes
 from ..engines import Engine
 from ..system import cost
@@ -70,6 +71,8 @@ class Work:
     """The floating-point type that draws are rounded to; None for no rounding."""
     starts: dict[str, Any] | None = None
     """The record of the short chains whose best is `begin` (`runs/starts.py`)."""
+    full: bool = False
+    """Whether the log likelihood of all entries is computed at every mark."""
 
 
 def started(work: Work) -> dict[str, Any]:
@@ -127,7 +130,8 @@ def _start(work: Work, number: int, key: int, engine: Engine) -> Recorder:
     if work.begin is not None:
         work.begin.begin(chain, number)
     ownership = None if work.saver is None else work.saver.ownership
-    recorder = Recorder(chain, number, work.draws, work.pairs, work.precision, ownership)
+    full = FullLogLikelihood(work.setup.data, work.setup.model.likelihood) if work.full else None
+    recorder = Recorder(chain, number, work.draws, work.pairs, work.precision, ownership, full)
     if work.saver is not None:
         work.saver.restore(recorder, work.plan)
     return recorder

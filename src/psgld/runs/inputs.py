@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -151,14 +152,24 @@ def _check_range(ends: tuple[float, float], dtype: str) -> None:
         )
 
 
-def check_kinds(engine: Any, progress: Any, keep: Any = True) -> None:
-    """Raise SamplingError if engine, progress or keep has a wrong type."""
+def check_kinds(engine: Any, progress: Any, flags: Mapping[str, Any] | None = None) -> None:
+    """Raise SamplingError if engine, progress or one of the named flags has a wrong type."""
     if not isinstance(engine, Engine):
         raise SamplingError(f"engine must be Threads(…), MPI(…) or Reference(), got {engine!r}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise SamplingError(f"progress must be True, False, None or a function, got {progress!r}")
-    if not isinstance(keep, bool | np.bool_):
-        raise SamplingError(f"keep must be True or False, got {keep!r}")
+    for name, flag in (flags or {}).items():
+        if not isinstance(flag, bool | np.bool_):
+            raise SamplingError(f"{name} must be True or False, got {flag!r}")
+
+
+def check_full(log_likelihood: bool, data: Source, engine: Engine) -> None:
+    """Raise SamplingError if the log likelihood of all entries is asked for, and no process has all of them."""
+    if log_likelihood and engine.ranks > 1 and data.on_disk is not None:
+        raise SamplingError(
+            f"log_likelihood=True needs all entries on each of the {engine.ranks} ranks, but shards are read strip by "
+            "strip; leave it out (lp is estimated from some entries), or give data in memory"
+        )
 
 
 def tracked_pairs(data: Source, track: Any) -> tuple[Any, Any]:

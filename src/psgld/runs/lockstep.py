@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, final
 
 from ..samplers import DrawBuffers, Marks
+from .clock import Clock
 from .recorder import Recorder
 
 
@@ -19,6 +20,13 @@ class LockstepChains:
     def __init__(self, recorders: list[Recorder], stay: int) -> None:
         self._recorders, self._stay = recorders, stay
         self._chains: list[Any] = [recorder.chain for recorder in recorders]
+        for recorder in recorders:
+            recorder.clock = recorders[0].clock
+
+    @property
+    def clock(self) -> Clock:
+        """Counts the time in which the chains are advanced."""
+        return self._recorders[0].clock
 
     @property
     def iteration(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from ..samplers import DrawBuffers, Marks
+from .clock import Clock
 
 _SLICE = 0.2
 """Seconds of compiled work between two yields, at which Ctrl-C, progress and checkpoints are handled."""
@@ -51,6 +52,10 @@ class Sink(Protocol):
     """Records the marks of a chain."""
 
     @property
+    def clock(self) -> Clock:
+        """Counts the time in which the chain is advanced."""
+
+    @property
     def recorded(self) -> int:
         """The number of marks recorded so far."""
 
@@ -82,11 +87,12 @@ def run(chain: Any, plan: Plan, recorder: Sink, agree: Callable[[float], float] 
             near = marks[: max(0, (reach - marks[0]) // marks.step + 1)]
             if near:
                 buffers = recorder.buffers(len(near), keep) if len(near) > 1 and chain.passes else None
-                for passed in chain.run(near, buffers):
+                for passed in _timed(recorder.clock, chain, chain.run(near, buffers)):
                     recorder.record(passed, keep)
                     marks = marks[len(passed.lp) :]
             else:
-                chain.advance(reach - start)
+                with recorder.clock.running(chain):
+                    chain.advance(reach - start)
             n, seconds = chain.iteration - start, max(time.perf_counter() - before, 1e-9)
             pace = agree(min(16 * pace, max(1.0, n * _SLICE / seconds)))
             since += n
@@ -94,3 +100,13 @@ def run(chain: Any, plan: Plan, recorder: Sink, agree: Callable[[float], float] 
                 yield since
                 since = 0
     yield since
+
+
+def _timed(clock: Clock, chain: Any, steps: Iterator[Marks]) -> Iterator[Marks]:
+    """Yield the marks of a chain, and count the time in which it is advanced, not that of the caller."""
+    while True:
+        with clock.running(chain):
+            marks = next(steps, None)
+        if marks is None:
+            return
+        yield marks

@@ -7,7 +7,9 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dynamics.log_likelihood import FullLogLikelihood
 from ..samplers import DrawBuffers, Marks
+from .clock import Clock
 from .draws import Draws
 from .moments import RunningMoments
 from .traces import Trace
@@ -44,12 +46,16 @@ class Recorder:
         track: Pairs | None,
         precision: str | None = None,
         ownership: RowOwnership | None = None,
+        full: FullLogLikelihood | None = None,
     ) -> None:
         self.chain, self.number, self.draws, self.precision = chain, number, draws, precision
         self.ownership = ownership
         """The rows of a draw that this rank owns, where ranks share them."""
         self.warmup, self.trace = Trace(), Trace()
         self.moments = RunningMoments(chain, track) if track is not None else None
+        self.full = full
+        """Computes the log likelihood of all entries at every mark, if that was asked for."""
+        self.clock = Clock()
         self.kept = 0
         self._ready = 0  # number of draws for which memory is allocated
         self._divergences = 0
@@ -67,8 +73,12 @@ class Recorder:
 
     def state(self) -> dict[str, Any]:
         """Return the state needed to resume, besides draws and traces."""
-        numbers = {"kept": self.kept, "marks": len(self.warmup.lp), "divergences": self._divergences}
-        numbers["iteration"] = self.chain.iteration
+        numbers: dict[str, Any] = {
+            "kept": self.kept,
+            "marks": len(self.warmup.lp),
+            "divergences": self._divergences,
+        }
+        numbers |= {"iteration": self.chain.iteration, "seconds": self.clock.seconds}
         return numbers | (
             {} if self.moments is None else {f"moments/{n}": x for n, x in self.moments.state().items()}
         )
@@ -77,6 +87,7 @@ class Recorder:
         """Resume from what `state` returned, and from the traces up to there."""
         self.kept, self._divergences = int(state["kept"]), int(state["divergences"])
         self.trace, self.warmup = Trace.of(stats), Trace.of(warmup)
+        self.clock = Clock(float(state.get("seconds", "nan")))  # unknown in stores of older versions
         if self.moments is not None:
             self.moments.set_state({n: state[f"moments/{n}"] for n in self.moments.state()}, self.kept)
 
@@ -91,11 +102,21 @@ class Recorder:
             self.draws.record_hyper(self.chain, self.number, slice(self.kept, self.kept + n))
         self.kept += n if keep else 0
         diverged, self._divergences = marks.divergences > self._divergences, marks.divergences
-        (self.trace if keep else self.warmup).record(marks.iterations, marks.lp, marks.steps, diverged)
+        trace, seconds = self.trace if keep else self.warmup, self.clock.at(marks.iterations)
+        trace.record(marks.iterations, marks.lp, marks.steps, diverged, seconds, self._full())
+
+    def _full(self) -> tuple[float, float] | None:
+        """Return the log likelihood of all entries and the log posterior, if they are asked for."""
+        if self.full is None:
+            return None
+        chain, likelihood = self.chain, self.chain.setup.model.likelihood
+        found = self.full.at(chain.factors, chain.hyper.parameters(likelihood), chain.setup.shift)
+        return found, chain.log_posterior(found)
 
     def buffers(self, n: int, keep: bool) -> DrawBuffers | None:
         """Return arrays for the next n draws of W and H (maybe empty); None if the chain must pause at each mark."""
-        if keep and any(x is not None for x in (self.moments, self.ownership, self.precision)):
+        needed = (self.moments, self.ownership, self.precision) if keep else ()
+        if any(x is not None for x in (self.full, *needed)):
             return None
         first, last = self.kept, self.kept + (n if keep else 0)
         buffers = self.draws.buffers(self.number, slice(first, last))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -79,7 +80,7 @@ def assemble(
         tracked = Tracked(*pairs, *RunningMoments.pooled([r.moments for r in kept if r.moments is not None]))
     settings = describe(setup, plan, keys, len(kept[0].chain.probes.values))
     settings |= {
-        "bytes_moved": round(setup.bytes_per_iteration * sum(r.chain.iteration for r in kept)),
+        **cost_of(setup.cost_per_iteration, sum(r.chain.iteration for r in kept)),
         "divergences": sum(len(r.chain.divergences) for r in kept),
         "interrupted": interrupted,
     }
@@ -88,14 +89,19 @@ def assemble(
         draws,
         setup.model,
         data.shape,
-        _stacked([r.trace.table() for r in kept], n),
-        _stacked([r.warmup.table() for r in kept], None),
+        _stacked([r.trace.table(r.full is not None) for r in kept], n),
+        _stacked([r.warmup.table(r.full is not None) for r in kept], None),
         settings,
         data.row_labels,
         data.col_labels,
         tracked,
         Seen.of(data),
     )
+
+
+def cost_of(per_iteration: Mapping[str, float], iterations: int) -> dict[str, int]:
+    """Return what iterations cost: numbers of entries read, coefficients updated, and bytes sent."""
+    return {name: round(number * iterations) for name, number in per_iteration.items()}
 
 
 def usable(kept: list[int]) -> tuple[int, list[int]]:

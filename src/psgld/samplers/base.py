@@ -136,6 +136,20 @@ class Setup(ABC):
     def chain(self, key: int, probes: Probes, engine: Engine | None = None) -> Chain:
         """Start a chain. The key is its random seed."""
 
+    @property
+    def entries_per_iteration(self) -> float:
+        """The number of entries of V that are read per iteration of a chain."""
+        return self.data.stored
+
+    @property
+    def cost_per_iteration(self) -> dict[str, float]:
+        """The cost per iteration of a chain, under the names that it has in the settings of a result."""
+        return {
+            "bytes_moved": self.bytes_per_iteration,
+            "entries_read": self.entries_per_iteration,
+            "coefficients_updated": sum(self.data.shape) * self.model.components,
+        }
+
     def describe(self) -> dict[str, Any]:
         """Return the choices made for this run, serialisable as JSON."""
         return {}
@@ -251,9 +265,13 @@ class Chain(ABC):
         gram = None if self.hyper.modes[which].normal is None else self.factors.gram(which)
         return FactorStats(self.setup.data.shape[which], total, squares, gram)
 
-    def log_posterior(self) -> float:
-        """Return log p(V | W, H, φ) + log p(W, H | rates); if V is large, estimated at the monitored entries."""
-        total, prior = float(self._log_posterior_from(self.sums())), self._log_prior
+    def log_posterior(self, log_likelihood: float | None = None) -> float:
+        """Return log p(V | W, H, φ) + log p(W, H | rates).
+
+        The first term is `log_likelihood`. By default, if V is large, it is estimated at the monitored entries.
+        """
+        total = float(self._log_posterior_from(self.sums(), log_likelihood=log_likelihood))
+        prior = self._log_prior
         for which, inverse, normal in prior.others:
             if inverse:
                 x = np.maximum(self.factors.factor(which).astype(np.float64), 1e-300)
@@ -262,13 +280,17 @@ class Chain(ABC):
                 total -= 0.5 * float(np.sum(normal.off_diagonal * self.factors.gram(which)))
         return total
 
-    def _log_posterior_from(self, sums: NDArray[np.float64], kernel: Any = None) -> NDArray[np.float64]:
+    def _log_posterior_from(
+        self, sums: NDArray[np.float64], kernel: Any = None, log_likelihood: float | None = None
+    ) -> NDArray[np.float64]:
         """Return the log posterior, without `others`, from sums over factors and the log kernel at monitored entries.
 
         For one state, or for several, (…, 2, 2 or 3, K) and (…), bit-identical.
         """
         prior, likelihood = self._log_prior, self.setup.model.likelihood
-        total = self.probes.log_likelihood(likelihood, self.hyper.parameters(likelihood), kernel)
+        total: Any = log_likelihood
+        if total is None:
+            total = self.probes.log_likelihood(likelihood, self.hyper.parameters(likelihood), kernel)
         weighted = (sums[..., :2, :] * prior.weights).reshape(*sums.shape[:-3], prior.weights.size)
         return np.asarray(total + prior.constant + weighted.sum(axis=-1))
 

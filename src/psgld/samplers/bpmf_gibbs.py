@@ -120,6 +120,11 @@ class BPMFSetup(Setup):
         return not self.data.weighted and self.data.size == self.data.shape[0] * self.data.shape[1]
 
     @property
+    def entries_per_iteration(self) -> float:
+        """The number of entries that are read per sweep: each for its row of W, and for its row of H."""
+        return 2.0 * self.data.stored
+
+    @property
     def seconds_per_iteration(self) -> float:
         """An estimate of the time per sweep on one core, in seconds."""
         rows = sum(self.data.shape)

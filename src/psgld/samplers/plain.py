@@ -30,6 +30,8 @@ class PlainFactors:
         The number of observed entries of each row of each factor.
     floor
         The lower limit of μ.
+    others
+        The parameters of the likelihood other than φ.
     """
 
     def __init__(
@@ -38,10 +40,11 @@ class PlainFactors:
         likelihood: Likelihood,
         counts: Sequence[NDArray[Any]],
         floor: float = 0.0,
+        others: tuple[float, ...] = (),
     ) -> None:
         self.x = tuple(x)
         self.dtype: np.dtype[Any] = self.x[0].dtype
-        self._likelihood, self._counts, self._floor = likelihood, counts, floor
+        self._likelihood, self._counts, self._floor, self._others = likelihood, counts, floor, others
 
     def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of the first `width` components of a factor."""
@@ -72,7 +75,7 @@ class PlainFactors:
     def log_kernel(self, places: Places, values: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
         """Return φ Σ w (log p(v | μ) - log normaliser) at entries of V of weight w (1 by default)."""
         mu = self.mu(places)
-        kernel = self._likelihood.kernel(values, np.maximum(mu, self._floor, dtype=np.float64))
+        kernel = self._likelihood.kernel(values, np.maximum(mu, self._floor, dtype=np.float64), *self._others)
         return float(np.sum(kernel if weights is None else weights * kernel))
 
     def sums(self) -> NDArray[np.float64]:

@@ -9,10 +9,14 @@ import numpy as np
 from ..models import NormalWishart
 from ..models.modes import NAMES, NORMALS
 from ..runs.result import Result
+from ..runs.traces import FULL
 from .records import check_records
 
 TRACE = {"iteration": "i", "lp": "f", "step_size": "f", "diverging": "b"}
-"""The columns of a trace, and their dtype kinds."""
+"""The columns that every trace has, and their dtype kinds."""
+
+MORE = {"seconds": "f", **dict.fromkeys(FULL, "f")}
+"""The columns that it may have."""
 
 _NUMBERS = ("entries", "lp_entries", "tune", "thin", "divergences")
 
@@ -69,10 +73,10 @@ def _check_numbers(name: str, array: Any, p: Result) -> None:
 def _check_traces(p: Result) -> None:
     marks = (p.chains, *np.shape(p.warmup["lp"])[1:2])
     for table, shape in ((p.sample_stats, p.draws.phi.shape), (p.warmup, marks)):
-        if set(table) != set(TRACE):
+        if not set(TRACE) <= set(table) <= {*TRACE, *MORE}:
             raise ValueError(f"a trace of {sorted(table)}, expected {sorted(TRACE)}")
-        for name, kind in TRACE.items():
-            _expect(name, table[name], shape, kind)
+        for name, column in table.items():
+            _expect(name, column, shape, (TRACE | MORE)[name])
 
 
 def _check_labels(p: Result) -> None:

@@ -3,7 +3,8 @@
 posterior             W (chain, draw, row, component), H (chain, draw, column, component), biases, rates, offset, phi;
                       theta (chain, draw, parameter): the parameters of the likelihood other than phi, if any;
                       under a normal–Wishart prior the mean and the precision matrix of the rows
-sample_stats          lp, step_size, diverging, iteration (chain, draw)
+sample_stats          lp, step_size, diverging, iteration, seconds (chain, draw); log_likelihood and log_posterior, if
+                      they were asked for
 warmup_sample_stats   the same along the burn-in
 tracked               rows, cols, and mean, sd of μ there (pair)
 seen                  indptr, indices: the observed entries of the data, as compressed rows (CSR)
@@ -18,6 +19,7 @@ import numpy as np
 
 from ..models import FactorModel, NormalWishart
 from ..models.modes import Mode
+from ..runs.traces import FULL
 
 POSTERIOR, STATS, WARMUP = "posterior", "sample_stats", "warmup_sample_stats"
 TRACKED, SEEN = "tracked", "seen"
@@ -30,6 +32,7 @@ _MOST = 100_000_000
 
 _DTYPES = (None, "float16", "float32", "float64")
 _TRACE = {"iteration": "int64", "lp": "float64", "step_size": "float64", "diverging": "bool"}
+_SECONDS, _FULL = {"seconds": "float64"}, dict.fromkeys(FULL, "float64")
 
 
 @final
@@ -71,7 +74,8 @@ class Layout:
 
     `dtype` is that of W, H and the biases, or None if they are not kept. `seen` is the number of observed entries, or
     None if all cells are observed or an older version wrote the store. `normals` says whether m and Λ of a
-    normal–Wishart prior are kept; older versions did not keep them.
+    normal–Wishart prior are kept, `timed` whether `seconds` are: older versions did not keep them. `full` says whether
+    the log likelihood of all entries is.
     """
 
     chains: int
@@ -81,6 +85,8 @@ class Layout:
     dtype: str | None
     seen: int | None = None
     normals: bool = True
+    timed: bool = True
+    full: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sizes, serialisable as JSON."""
@@ -95,7 +101,13 @@ class Layout:
         seen = record.get("seen")
         if seen is not None and (not isinstance(seen, int) or seen < 0):
             raise ValueError(f"the layout has invalid sizes: {record}")
-        return cls(**sizes, dtype=record["dtype"], seen=seen, normals=bool(record.get("normals", False)))
+        normals, timed, full = (bool(record.get(name, False)) for name in ("normals", "timed", "full"))
+        return cls(**sizes, dtype=record["dtype"], seen=seen, normals=normals, timed=timed, full=full)
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """The columns of a trace, and their dtypes."""
+        return _TRACE | (_SECONDS if self.timed else {}) | (_FULL if self.full else {})
 
     def _mode_specs(self, n: int, mode: Mode) -> dict[str, Spec]:
         """Return the arrays of the draws of a mode of n rows."""
@@ -121,7 +133,7 @@ class Layout:
         for n, mode in zip(shape, model.modes, strict=True):
             specs |= {f"{POSTERIOR}/{name}": spec for name, spec in self._mode_specs(n, mode).items()}
         for group, n in ((STATS, self.draws), (WARMUP, self.marks)):
-            for name, dtype in _TRACE.items():
+            for name, dtype in self.trace.items():
                 specs[f"{group}/{name}"] = Spec((self.chains, n), dtype, ("chain", "draw"))
         if self.pairs:
             for name in ("rows", "cols", "mean", "sd"):

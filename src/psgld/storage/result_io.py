@@ -13,7 +13,8 @@ from ..errors import DataError, in_bytes
 from ..models.modes import NAMES
 from ..runs.draws import Draws
 from ..runs.moments import RunningMoments
-from ..runs.result import Result, Tracked, usable
+from ..runs.result import Result, Tracked, cost_of, usable
+from ..runs.traces import FULL
 from ..system.limits import available_memory
 from .backend import Labels, RunBackend, damaged
 from .check import check
@@ -81,9 +82,7 @@ def _posterior(store: RunBackend) -> Result:
         settings = settings | {
             "divergences": sum(points[c].divergences for c in chains),
             "interrupted": min(kept) < layout.draws,
-            "bytes_moved": round(
-                store.header["bytes_an_iteration"] * sum(points[c].iteration for c in chains)
-            ),
+            **cost_of(_per_iteration(store.header), sum(points[c].iteration for c in chains)),
         }
     return Result(
         _draws(store, chains, n),
@@ -97,6 +96,12 @@ def _posterior(store: RunBackend) -> Result:
         _tracked(store, None if points is None else [points[c] for c in chains]),
         _seen(store),
     )
+
+
+def _per_iteration(header: dict[str, Any]) -> dict[str, float]:
+    """Return the cost per iteration; older versions kept the bytes only."""
+    old = {"bytes_moved": header.get("bytes_an_iteration", 0.0)}
+    return {name: float(number) for name, number in header.get("per_iteration", old).items()}
 
 
 def _reached(points: list[_Checkpoint], settings: dict[str, Any]) -> str:
@@ -195,6 +200,8 @@ def _header(posterior: Result) -> dict[str, Any]:
         str(draws.W.dtype) if draws.W.shape[1] else None,
         None if seen is None else len(seen.indices),
         any(mode.mean is not None for mode in draws.modes),
+        "seconds" in posterior.sample_stats,
+        FULL[0] in posterior.sample_stats,
     )
     return {
         "model": posterior.model.to_dict(),

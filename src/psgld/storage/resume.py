@@ -212,11 +212,13 @@ def _header(work: Work, keys: list[int]) -> dict[str, Any]:
     return {
         "model": setup.model.to_dict(),
         "shape": list(data.shape),
-        "layout": Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype, Seen.number(data)).to_dict(),
+        "layout": Layout(
+            len(keys), plan.draws, plan.tune_marks, pairs, dtype, Seen.number(data), full=work.full
+        ).to_dict(),
         "absent": data.absent,
         "labels": [d for d, x in (("row", data.row_labels), ("column", data.col_labels)) if x is not None],
         "settings": describe(setup, plan, keys, len(work.probes.values)) | started(work),
-        "bytes_an_iteration": setup.bytes_per_iteration,
+        "per_iteration": setup.cost_per_iteration,
     }
 
 
@@ -238,6 +240,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "seed (keys)": ", ".join(settings["keys"]),
         "draws of W and H": header["layout"]["dtype"],
         "track": _digest(work.pairs),
+        "log_likelihood": "of all entries" if work.full else None,
         "start": _digest(begin) if work.starts is None else f"the best of {work.starts['number']}",
         "version": settings["version"],
         "instruction set": _core.instruction_set,

@@ -221,7 +221,8 @@ class Saver:
         ]
         traces = ((STATS, recorder.trace, kept), (WARMUP, recorder.warmup, marks)) if self._first else ()
         for group, trace, first in traces:
-            rows += [(f"{group}/{name}", first, np.asarray(c[first:])) for name, c in vars(trace).items()]
+            columns = ((f"{group}/{name}", column) for name, column in trace.columns(full=True).items())
+            rows += [(p, first, np.asarray(c[first:])) for p, c in columns if p in self.store.specs]
         chain = {f"chain/{name}": value for name, value in recorder.chain.state().items()}
         return _Snapshot(rows, {**state, **chain}, (state["kept"], state["marks"]))
 

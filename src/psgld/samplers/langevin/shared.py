@@ -42,8 +42,14 @@ class Shared(Setup):
     def seconds_per_iteration(self) -> float:
         """An estimate of the time per iteration on one core, in seconds."""
         rates = cost.SPARSE if self.data.is_sparse else cost.DENSE
-        read = self.grid.blocks if self.subsample is None else self.data.size / self.subsample.size
-        return rates.seconds(self.model.components, self.data.stored / read, sum(self.data.shape))
+        return rates.seconds(self.model.components, self.entries_per_iteration, sum(self.data.shape))
+
+    @property
+    def entries_per_iteration(self) -> float:
+        """The number of entries of V that are read per iteration of a chain."""
+        return self.data.stored / (
+            self.grid.blocks if self.subsample is None else self.data.size / self.subsample.size
+        )
 
     @property
     def seconds_per_cycle(self) -> float:

@@ -1,0 +1,34 @@
+"""The wall time of a chain: that of its iterations, without recording, checkpoints and interruptions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+
+@final
+class Clock:
+    """Seconds of sampling so far. Where one call ran through several marks, they are interpolated between them."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self._before, self._reached = (0, seconds), 0
+
+    @contextmanager
+    def running(self, chain: Any) -> Iterator[None]:
+        """Count the time in this context, in which a chain is advanced."""
+        self._before = int(chain.iteration), self.seconds
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - start
+            self._reached = int(chain.iteration)
+
+    def at(self, iterations: Sequence[int]) -> list[float]:
+        """Return the seconds at iterations of the last context, in proportion to their number."""
+        first, seconds = self._before
+        rate = (self.seconds - seconds) / max(1, self._reached - first)
+        return [seconds + rate * (t - first) for t in iterations]
