@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import datasets as datasets
-from .data.observations import Observations, observations
+from .data.observations import Observations, observations, split
 from .data.partition import Assigned, InOrder, Shuffled
 from .data.shards import Shards
 from .dynamics.metrics import Identity, NonNegative, RealValued
@@ -110,6 +110,7 @@ __all__ = [
     "optimize",
     "sample",
     "shard",
+    "split",
 ]
 
 _ESTIMATORS = ("BayesianMF", "BayesianNMF")

@@ -16,6 +16,7 @@ from ..errors import DataError
 from ..runs.result import Result
 from ..storage import read, save
 from .diagnostics import diagnose, to_arviz
+from .evaluate import LEVELS, Evaluation, evaluate
 from .fold_in import fold_in, transform
 from .held_out import entries
 from .predict import Floats, Prediction
@@ -131,8 +132,46 @@ class Posterior(Result):
         If absent entries of the data are zeros, of all cells, row by row. The higher the mean over held-out entries,
         the better the model.
         """
-        i, j, values = entries(self, test)
-        return Prediction(self.draws, self.model.likelihood, i, j).log_density(values)
+        cells = entries(self, test)
+        return Prediction(self.draws, self.model.likelihood, cells.rows, cells.cols).log_density(cells.values)
+
+    def evaluate(
+        self,
+        test: Any = None,
+        levels: Any = LEVELS,
+        k: int | None = None,
+        relevant: float | None = None,
+    ) -> Evaluation:
+        """Return RMSE, MAE, log density, CRPS, coverage and calibration over entries, with standard errors.
+
+        Parameters
+        ----------
+        test
+            Entries as in `log_predictive_density`; by default those that `psgld.split` held out of the data. With
+            weights, all means are weighted.
+        levels
+            Levels of the intervals whose coverage is measured.
+        k
+            Also rank the columns of each row, and return NDCG, recall and hit rate of the first k.
+        relevant
+            For these: the least value of an entry that should be found; by default all entries.
+
+        Returns
+        -------
+        Evaluation
+            `print` shows a table, `to_dict()` returns numbers.
+
+        Examples
+        --------
+        >>> import numpy as np, psgld
+        >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+        >>> train, test = psgld.split(V, 0.2)
+        >>> post = psgld.sample(train, psgld.FactorModel(2, "poisson"), draws=50)
+        >>> found = post.evaluate(test)
+        >>> found.entries, 1.5 < found.rmse.value < 3.0
+        (120, True)
+        """
+        return evaluate(self, test, levels, k, relevant)
 
     def stack(self, test: Any, seed: int = 0) -> Posterior:
         """Return a posterior in which chains that have not mixed are weighed by how well they predict `test`.

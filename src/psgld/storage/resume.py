@@ -19,14 +19,14 @@ from ..data.seen import Seen
 from ..engines import Engine
 from ..errors import DataError, SamplingError, in_bytes, warn
 from ..runs.chains import Work, started
-from ..runs.result import describe
+from ..runs.result import describe, kept_cells
 from ..samplers import Sampler
 from ..samplers.record import as_text, is_text
 from ..system.atomic import DAMAGE
 from ..system.lock import owned
 from .backend import RunBackend, cannot_write, damaged
 from .backends import RUN_BACKENDS, durable, run_backend
-from .layout import SEEN, TRACKED, Layout
+from .layout import SEEN, TRACKED, Layout, cell_arrays
 from .saver import Saver
 
 STORE_DTYPES = ("float16", "float32", "float64")
@@ -101,6 +101,7 @@ def _new(path: Path, header: dict[str, Any], work: Work, seen: Seen | None) -> R
         known |= {f"{TRACKED}/{name}": a for name, a in zip(("rows", "cols"), work.pairs, strict=True)}
     if seen is not None:
         known |= {f"{SEEN}/indptr": seen.indptr, f"{SEEN}/indices": seen.indices}
+    known |= cell_arrays(kept_cells(data, work.probes))
     return run_backend(path).create(path, header, {"row": data.row_labels, "column": data.col_labels}, known)
 
 
@@ -209,10 +210,12 @@ def _header(work: Work, keys: list[int]) -> dict[str, Any]:
     dtype = (work.precision or str(draws.W.dtype)) if draws.W.shape[1] else None
     pairs = 0 if work.pairs is None else len(work.pairs[0])
     data = setup.data
+    cells = {name: len(kept) for name, kept in kept_cells(data, work.probes).items()}
+    layout = Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype, Seen.number(data), **cells)
     return {
         "model": setup.model.to_dict(),
         "shape": list(data.shape),
-        "layout": Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype, Seen.number(data)).to_dict(),
+        "layout": layout.to_dict(),
         "absent": data.absent,
         "labels": [d for d, x in (("row", data.row_labels), ("column", data.col_labels)) if x is not None],
         "settings": describe(setup, plan, keys, len(work.probes.values)) | started(work),
