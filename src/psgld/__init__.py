@@ -36,6 +36,7 @@ from .models import (
 from .optimize import optimize
 from .posterior import Posterior, load
 from .posterior.estimate import Estimate
+from .posterior.evaluate import Evaluation
 from .posterior.predict import Prediction
 from .runs.progress import Progress
 from .sample import sample
@@ -43,8 +44,10 @@ from .samplers import DSGD, DSGLD, LD, PSGLD, SGLD, BPMFGibbs, Gibbs
 from .system.version import __version__
 
 if TYPE_CHECKING:
+    from .model_selection import compare, select_rank
     from .data.shards import shard
     from .engines import MPI, Reference
+    from .posterior.comparison import Comparison
     from .posterior.recommend import UCB, Mean, Probability, Recommendations, Thompson
     from .sklearn import BayesianMF, BayesianNMF
 
@@ -61,6 +64,7 @@ __all__ = [
     "BayesianMF",
     "BayesianNMF",
     "Bernoulli",
+    "Comparison",
     "CompoundPoisson",
     "Constant",
     "Cyclic",
@@ -68,6 +72,7 @@ __all__ = [
     "DataError",
     "Decay",
     "Estimate",
+    "Evaluation",
     "Exponential",
     "FactorModel",
     "Gamma",
@@ -105,10 +110,12 @@ __all__ = [
     "Threads",
     "Tweedie",
     "__version__",
+    "compare",
     "load",
     "observations",
     "optimize",
     "sample",
+    "select_rank",
     "shard",
     "split",
 ]
@@ -118,6 +125,8 @@ _ESTIMATORS = ("BayesianMF", "BayesianNMF")
 _LATER = {
     **dict.fromkeys(("MPI", "Reference"), ".engines"),
     **dict.fromkeys(("UCB", "Mean", "Probability", "Recommendations", "Thompson"), ".posterior.recommend"),
+    **dict.fromkeys(("compare", "select_rank"), ".model_selection"),
+    "Comparison": ".posterior.comparison",
     "shard": ".data.shards",
 }
 """Names that most programs do not need, and where they are: imported on first use, so that `import psgld` is quick."""
