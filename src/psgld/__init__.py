@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .data.shards import shard
     from .engines import MPI, Reference
     from .posterior.comparison import Comparison
+    from .posterior.query import Query
     from .posterior.recommend import UCB, Mean, Probability, Recommendations, Thompson
     from .sklearn import BayesianMF, BayesianNMF
 
@@ -99,6 +100,7 @@ __all__ = [
     "Proportional",
     "PsgldError",
     "PsgldWarning",
+    "Query",
     "RealValued",
     "Recommendations",
     "Reference",
@@ -127,6 +129,7 @@ _LATER = {
     **dict.fromkeys(("UCB", "Mean", "Probability", "Recommendations", "Thompson"), ".posterior.recommend"),
     **dict.fromkeys(("compare", "select_rank"), ".model_selection"),
     "Comparison": ".posterior.comparison",
+    "Query": ".posterior.query",
     "shard": ".data.shards",
 }
 """Names that most programs do not need, and where they are: imported on first use, so that `import psgld` is quick."""

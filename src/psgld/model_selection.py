@@ -224,18 +224,19 @@ def _models(
     if model is not None:
         raise ModelError("likelihoods have priors of their own; give model or likelihoods")
     kinds = [as_likelihood(each) for each in likelihoods]
-    return {f"rank {r}, {kind.name}": _usual(r, kind) for r in numbers for kind in kinds}
+    return {f"rank {r}, {kind.name}": usual_model(r, kind) for r in numbers for kind in kinds}
 
 
 def _base(data: Source, model: FactorModel | None) -> FactorModel:
     if model is None:
-        return _usual(1, guess(data.sample_entries(100_000)[2])[0])
+        return usual_model(1, guess(data.sample_entries(100_000)[2])[0])
     if not isinstance(model, FactorModel):
         raise ModelError(f"model must be FactorModel(rank=…, likelihood=…), got a {type(model).__name__}")
     return model
 
 
-def _usual(rank: int, likelihood: Likelihood) -> FactorModel:
+def usual_model(rank: int, likelihood: Likelihood) -> FactorModel:
+    """Return the model with the usual priors; with biases, if factors are real-valued."""
     return FactorModel(rank, likelihood, bias=not likelihood.nonnegative_mean)
 
 

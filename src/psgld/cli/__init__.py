@@ -15,11 +15,39 @@ from typing import Any
 from ..errors import PsgldError, PsgldWarning
 from ..storage.backends import is_resumable
 from ..system.version import __version__
-from . import completion, demo, doctor, evaluate, export, fit, plan, predict, recommend, shard, split, summary
+from . import (
+    compare,
+    completion,
+    demo,
+    doctor,
+    evaluate,
+    export,
+    fit,
+    plan,
+    predict,
+    recommend,
+    shard,
+    split,
+    summary,
+)
 from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
 from .output import in_options, open_closed_streams, say
 
-_COMMANDS = (demo, split, fit, predict, recommend, evaluate, summary, export, shard, plan, doctor, completion)
+_COMMANDS = (
+    demo,
+    split,
+    fit,
+    predict,
+    recommend,
+    evaluate,
+    compare,
+    summary,
+    export,
+    shard,
+    plan,
+    doctor,
+    completion,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

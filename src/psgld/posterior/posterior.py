@@ -15,7 +15,8 @@ from ..data.labels import LabelArray, find_labels
 from ..errors import DataError
 from ..runs.result import Result
 from ..storage import read, save
-from .diagnostics import diagnose, to_arviz
+from .arviz import to_arviz
+from .diagnostics import diagnose
 from .evaluate import LEVELS, Evaluation, evaluate
 from .fold_in import fold_in, transform
 from .held_out import entries
@@ -26,6 +27,7 @@ from .summary import summary
 from .warm_start import update
 
 if TYPE_CHECKING:
+    from .query import Query
     from .recommend import Policy, Recommendations
 
 
@@ -245,6 +247,39 @@ class Posterior(Result):
 
         return recommend(self, rows, n, policy, exclude_seen, filter, seed)
 
+    def query(
+        self,
+        n: int = 10,
+        candidates: tuple[ArrayLike, ArrayLike] | None = None,
+        by: str = "information",
+        seed: int = 0,
+    ) -> Query:
+        """Return the n unobserved entries whose values would teach most, for active learning.
+
+        Parameters
+        ----------
+        candidates
+            Pairs (rows, cols) to choose from, as labels if the data has them; by default all entries that were not
+            observed, or a random sample of 200,000 cells.
+        by
+            "information": ½ log(1 + Var[μ] / noise), the expected information gain; or "variance": Var[μ]. Either is
+            that given the entries chosen before.
+        seed
+            For that sample.
+
+        Examples
+        --------
+        >>> import psgld
+        >>> from psgld.datasets import synthetic
+        >>> truth = synthetic(30, 20, 2, "gaussian", observed=0.3)
+        >>> post = psgld.sample(truth.V, psgld.FactorModel(2, "gaussian"), draws=50)
+        >>> len(post.query(5))
+        5
+        """
+        from .query import query  # here, so that `import psgld` is quick
+
+        return query(self, n, candidates, by, seed)
+
     def similar_rows(self, label: Any, n: int = 10) -> Similar:
         """Return the rows most similar to one: the mean over draws of the cosine between rows of W H."""
         return similar(self, label, n, "rows")
@@ -297,11 +332,15 @@ class Posterior(Result):
         return update(self, V, draws, tune, seed, more)  # type: ignore[no-any-return]
 
     def diagnose(self) -> Any:
-        """Return R-hat and effective sample sizes of `lp` and of μ at 50 cells, with a verdict (needs arviz-stats)."""
+        """Return R-hat and effective sample sizes of `lp` and of μ at 50 cells, with a verdict."""
         return diagnose(self)
 
     def to_arviz(self) -> Any:
-        """Return an `xarray.DataTree` for ArviZ: groups posterior and sample_stats (needs arviz-base)."""
+        """Return what the installed ArviZ takes: `InferenceData` for 0.2x, else an `xarray.DataTree` (arviz-base).
+
+        Groups: posterior, sample_stats, and, at a random sample of at most 1,000 observed entries, observed_data,
+        posterior_predictive and log_likelihood, for `az.loo`.
+        """
         return to_arviz(self)
 
     def summary(self) -> str:
