@@ -72,7 +72,7 @@ bench-largest: .stamp-test
 
 # ArviZ of both generations, each in an environment of its own, with the core that is built in $(VENV).
 ARVIZ_0 := "arviz>=0.20,<1"
-ARVIZ_1 := "arviz-base>=0.6" "arviz-stats[xarray]>=0.6" "arviz-plots[matplotlib]>=0.6"
+ARVIZ_1 := "arviz-base>=0.6" "arviz-stats[xarray]>=0.6" "arviz-plots[matplotlib]>=0.6" "matplotlib<3.11"
 
 test-arviz: test-arviz-0 test-arviz-1
 

@@ -20,6 +20,7 @@ from .diagnostics import diagnose
 from .evaluate import LEVELS, Evaluation, evaluate
 from .fold_in import fold_in, transform
 from .held_out import entries
+from .in_use import components_in_use
 from .predict import Floats, Prediction
 from .similar import Similar, similar
 from .stack import stack
@@ -72,6 +73,14 @@ class Posterior(Result):
     def interrupted(self) -> bool:
         """Whether sampling was stopped before all draws were made."""
         return bool(self.settings["interrupted"])
+
+    @property
+    def components_in_use(self) -> int:
+        """How many components the data support: those whose share of W H is the same in most draws.
+
+        If it is less than the rank of the model, a smaller rank predicts as well.
+        """
+        return components_in_use(self)
 
     def predict(
         self, rows: ArrayLike | None = None, cols: ArrayLike | None = None, seed: int = 0
