@@ -56,7 +56,7 @@ def simulated(kind: str, seed: int) -> Floats:
 def likelihood_found(kind: str, seed: int) -> psgld.Comparison:
     """Return the comparison of all likelihoods under which the values can occur."""
     V = simulated(kind, seed)
-    whole = bool((V == np.rint(V)).all())
+    whole = bool((np.rint(V) == V).all())
     members = {name: psgld.FactorModel(1, name).likelihood for name in KINDS}
     fit = [name for name, m in members.items() if m.can_occur(V).all() and (whole or not m.lattice)]
     return psgld.compare(V, ranks=_RANK, likelihoods=fit, chains=1, draws=100, seed=seed)
@@ -79,7 +79,9 @@ def rows(ranks: list[int], seeds: int, only: str | None) -> Iterator[str]:
             found = [likelihood_found(kind, seed) for seed in range(10)]
             names = [f.choice.partition(", ")[2] for f in found]
             wrong = sorted({name for name in names if name != kind})
-            yield f"{kind:18} chosen in {names.count(kind)} of 10 seeds" + (f"; else {wrong}" if wrong else "")
+            yield f"{kind:18} chosen in {names.count(kind)} of 10 seeds" + (
+                f"; else {wrong}" if wrong else ""
+            )
 
 
 def main() -> None:

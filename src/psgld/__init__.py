@@ -44,9 +44,9 @@ from .samplers import DSGD, DSGLD, LD, PSGLD, SGLD, BPMFGibbs, Gibbs
 from .system.version import __version__
 
 if TYPE_CHECKING:
-    from .model_selection import compare, select_rank
     from .data.shards import shard
     from .engines import MPI, Reference
+    from .model_selection import compare, select_rank
     from .posterior.comparison import Comparison
     from .posterior.query import Query
     from .posterior.recommend import UCB, Mean, Probability, Recommendations, Thompson

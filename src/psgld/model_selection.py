@@ -79,7 +79,9 @@ def compare(
     """
     if isinstance(models, Mapping):
         if ranks is not None or likelihoods is not None or model is not None or options:
-            raise ModelError("posteriors are compared as they are; ranks, likelihoods and options are for data")
+            raise ModelError(
+                "posteriors are compared as they are; ranks, likelihoods and options are for data"
+            )
         return compare_posteriors(models, test)
     if ranks is None and likelihoods is None:
         raise ModelError("give ranks=[…] or likelihoods=[…] to fit to the data, or posteriors by name")
@@ -147,7 +149,9 @@ def select_rank(
 class _Search:
     """Fits of increasing rank, each started at the one below."""
 
-    def __init__(self, data: Source, test: Any, model: FactorModel, seed: int, options: dict[str, Any]) -> None:
+    def __init__(
+        self, data: Source, test: Any, model: FactorModel, seed: int, options: dict[str, Any]
+    ) -> None:
         self.data, self.test, self.model, self.seed, self.options = data, test, model, seed, options
         self.fitted: dict[int, Posterior] = {}
 
@@ -175,7 +179,9 @@ class _Search:
             before = self.fitted[below]
             options["start"] = grown(before, rank, self.seed)
             if options.get("tune") is None:
-                options["tune"] = before.settings["tune"] if len(self.fitted) > 1 else before.settings["tune"] // 2
+                options["tune"] = (
+                    before.settings["tune"] if len(self.fitted) > 1 else before.settings["tune"] // 2
+                )
         self.fitted[rank] = sample(self.data, model, seed=self.seed, **options)
 
     def improves(self, before: int, rank: int) -> bool:
@@ -211,9 +217,7 @@ def _held_out(V: Any, test: Any, seed: int) -> tuple[Source, Any]:
     return split(data.filled(), _HELD_OUT, seed)
 
 
-def _models(
-    data: Source, ranks: Any, likelihoods: Any, model: FactorModel | None
-) -> dict[str, FactorModel]:
+def _models(data: Source, ranks: Any, likelihoods: Any, model: FactorModel | None) -> dict[str, FactorModel]:
     """Return the models of each rank and likelihood by name."""
     if ranks is None and model is None:
         raise ModelError("give ranks, such as ranks=8, for the likelihoods to have")

@@ -46,14 +46,15 @@ def test_the_installed_arviz_takes_it(post):
     from psgld.posterior.held_out import densities
 
     own, _ = densities(post, post.draws, post.observed, np.ones(len(post.observed), bool))
-    assert float(getattr(found, "elpd_loo", getattr(found, "elpd", None))) == pytest.approx(own.sum(), rel=1e-5)
+    assert float(getattr(found, "elpd_loo", getattr(found, "elpd", None))) == pytest.approx(
+        own.sum(), rel=1e-5
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_traces(post):
     if "arviz" in installed():
         import arviz
-
         import matplotlib
 
         matplotlib.use("agg")

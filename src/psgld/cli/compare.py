@@ -22,10 +22,14 @@ def add(commands: Any) -> None:
         epilog="Example:\n  psgld compare rank8.npz rank16.npz --test test.csv\n"
         "  psgld compare ratings.csv --ranks 4,8,16\n  psgld compare ratings.csv --ranks auto -o run.npz",
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="RUN", help="run.npz or run.zarr; or one FILE of data")
+    parser.add_argument(
+        "files", type=Path, nargs="+", metavar="RUN", help="run.npz or run.zarr; or one FILE of data"
+    )
     parser.add_argument("--test", type=Path, metavar="TEST", help="held-out entries")
     group = parser.add_argument_group("models to fit")
-    group.add_argument("--ranks", type=_ranks, metavar="R", help="such as 4,8,16; auto: the search of select_rank")
+    group.add_argument(
+        "--ranks", type=_ranks, metavar="R", help="such as 4,8,16; auto: the search of select_rank"
+    )
     group.add_argument("--likelihoods", type=_names, metavar="L", help="such as poisson,gamma")
     group.add_argument("--absent", choices=ABSENT, help="meaning of entries that a sparse file does not list")
     group.add_argument("--draws", type=integer(1), help="draws per chain")

@@ -36,7 +36,10 @@ def add(commands: Any) -> None:
         "-k", type=integer(1), metavar="K", help="also NDCG, recall and hit rate of K recommendations per row"
     )
     parser.add_argument(
-        "--relevant", type=number, metavar="V", help="with -k: least value of an entry that should be found (all)"
+        "--relevant",
+        type=number,
+        metavar="V",
+        help="with -k: least value of an entry that should be found (all)",
     )
     add_skip_unknown(parser)
     add_json(parser)

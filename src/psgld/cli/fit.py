@@ -271,7 +271,9 @@ def _held_out(data: Source, args: Namespace) -> Source:
     if args.holdout is None:
         return data
     if data.on_disk is not None:
-        raise DataError("--holdout is for files that fit into memory; of shards, split the file before psgld shard")
+        raise DataError(
+            "--holdout is for files that fit into memory; of shards, split the file before psgld shard"
+        )
     return split(data, args.holdout, args.seed)[0]
 
 

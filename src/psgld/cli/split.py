@@ -25,7 +25,9 @@ def add(commands: Any) -> None:
     parser.add_argument("test", type=Path, metavar="TEST", help="TEST.csv or TEST.npz")
     parser.add_argument("--fraction", type=share, default=0.1, help="of the entries (%(default)s)")
     parser.add_argument("--seed", type=integer(0), default=0, help="random seed (%(default)s)")
-    parser.add_argument("--absent", choices=ABSENT, help="meaning of entries that a sparse file does not list")
+    parser.add_argument(
+        "--absent", choices=ABSENT, help="meaning of entries that a sparse file does not list"
+    )
     add_json(parser)
     add_columns(parser, "row", "col", "value", "weight")
     parser.set_defaults(run=run)
@@ -43,9 +45,7 @@ def run(args: Namespace) -> int:
         check_writable(path, inputs=[args.file])
     if args.train == args.test:
         raise DataError(f"TRAIN and TEST are both {args.train}; give two names")
-    data = Observations.from_file(
-        args.file, args.row, args.col, args.value, args.absent, weight=args.weight
-    )
+    data = Observations.from_file(args.file, args.row, args.col, args.value, args.absent, weight=args.weight)
     parts = split(data, args.fraction, args.seed)
     for path, part in zip((args.train, args.test), parts, strict=True):
         _write(path, part)

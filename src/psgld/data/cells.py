@@ -39,14 +39,18 @@ class Cells:
         size = len(arrays["rows"])
         for name, a in arrays.items():
             if a.shape != (size,) or a.dtype != FIELDS[name]:
-                raise ValueError(f"{name} of entries is {a.dtype} of shape {a.shape}, expected {size} numbers")
+                raise ValueError(
+                    f"{name} of entries is {a.dtype} of shape {a.shape}, expected {size} numbers"
+                )
         for name, n in zip(("rows", "cols"), shape, strict=True):
             if size and not 0 <= arrays[name].min() <= arrays[name].max() < n:
                 raise ValueError(f"{name} of entries do not all lie in 0 to {n - 1}")
         weights = arrays["weights"]
         if not np.isfinite(arrays["values"]).all() or not ((weights > 0) & (weights < np.inf)).all():
             raise ValueError("values of entries are not finite, or weights not positive")
-        return cls(arrays["rows"], arrays["cols"], arrays["values"], None if (weights == 1).all() else weights)
+        return cls(
+            arrays["rows"], arrays["cols"], arrays["values"], None if (weights == 1).all() else weights
+        )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a file holds."""

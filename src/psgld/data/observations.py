@@ -342,7 +342,9 @@ def split(V: Any, fraction: float = 0.1, seed: int = 0) -> tuple[Observations, O
     >>> train.stored, test.stored, test.shape
     (15, 5, (4, 5))
     """
-    train, _ = observations(V).load().split(fraction, seed)
+    data = observations(V).load()
+    assert isinstance(data, Observations)
+    train, _ = data.split(fraction, seed)
     assert train.held_out is not None
     return train, train.held_out
 

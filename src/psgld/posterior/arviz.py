@@ -87,4 +87,3 @@ def _observed(p: Any) -> Groups:
         "posterior_predictive": {"v": prediction.new_draws().reshape(shape)},
         "log_likelihood": {"v": logs.reshape(shape)},
     }
-

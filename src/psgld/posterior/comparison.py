@@ -86,7 +86,9 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table, serialisable as JSON."""
-        columns = {name: getattr(self, name).tolist() for name in ("elpd", "se", "elpd_diff", "dse", "weight")}
+        columns = {
+            name: getattr(self, name).tolist() for name in ("elpd", "se", "elpd_diff", "dse", "weight")
+        }
         return {
             "names": list(self.names),
             **columns,
@@ -176,7 +178,12 @@ def _check_kinds(names: list[str], several: list[Posterior]) -> None:
 
 
 def _table(
-    names: list[str], several: list[Posterior], logs: Floats, cells: Cells, left_out: int, unreliable: list[int]
+    names: list[str],
+    several: list[Posterior],
+    logs: Floats,
+    cells: Cells,
+    left_out: int,
+    unreliable: list[int],
 ) -> Comparison:
     """Return the comparison from log densities, (models, entries)."""
     w = np.ones(len(cells)) if cells.weights is None else cells.weights

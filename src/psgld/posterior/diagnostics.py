@@ -86,8 +86,13 @@ class Diagnostics:
     def __str__(self) -> str:
         columns = {"rhat": self.rhat, "ess_bulk": self.ess_bulk, "ess_tail": self.ess_tail}
         worst = np.argsort(-np.nan_to_num(self.rhat, nan=-np.inf), kind="stable")[:_SHOWN]
-        shown = {name: [f"{x:.2f}" if name == "rhat" else f"{x:.0f}" for x in column[worst]] for name, column in columns.items()}
-        rest = f"\n… {len(self.names) - len(worst)} more quantities, with smaller R-hat" * (len(self.names) > len(worst))
+        shown = {
+            name: [f"{x:.2f}" if name == "rhat" else f"{x:.0f}" for x in column[worst]]
+            for name, column in columns.items()
+        }
+        rest = f"\n… {len(self.names) - len(worst)} more quantities, with smaller R-hat" * (
+            len(self.names) > len(worst)
+        )
         return f"{table({'quantity': [self.names[n] for n in worst], **shown})}{rest}\n{self.verdict}"
 
     __repr__ = __str__

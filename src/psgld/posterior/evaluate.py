@@ -1,4 +1,4 @@
-"""How well a posterior predicts entries: errors, densities, coverage, calibration, rankings, each with a standard error.
+"""How well a posterior predicts entries: errors, densities, coverage, calibration, rankings, and their standard errors.
 
     RMSE² = mean (v - E[μ])²         log density = mean log E[p(v | μ, θ)]
     MAE = mean |v - E[μ]|            CRPS = mean (E|x - v| - ½ E|x - x'|),  x, x' new observations
@@ -84,7 +84,9 @@ class Evaluation:
         for name in ("rmse", "mae", "log_density", "crps"):
             score = getattr(self, name)
             record |= {name: score.value, f"{name}_se": score.se}
-        record["coverage"] = [{"level": level, "share": s.value, "se": s.se} for level, s in self.coverage.items()]
+        record["coverage"] = [
+            {"level": level, "share": s.value, "se": s.se} for level, s in self.coverage.items()
+        ]
         record["calibration"] = [
             {"probability": q, "share": s.value, "se": s.se} for q, s in self.calibration.items()
         ]
@@ -100,7 +102,7 @@ class Evaluation:
             f"log density    {self.log_density}   per entry",
             f"CRPS           {self.crps}",
             *(
-                f"coverage       {100 * s.value:.1f} ± {100 * s.se:.1f} % of the entries lie in their {level:.0%} intervals"
+                f"coverage       {100 * s.value:.1f} ± {100 * s.se:.1f} % of them lie in their {level:.0%} intervals"
                 for level, s in self.coverage.items()
             ),
         ]
@@ -137,22 +139,25 @@ def evaluate(
     sums = Means()
     for part, p in _parts(posterior, cells):
         sums.add(_scores(p, part.values, levels), part.weights)
-    square, *others = sums.scores()
-    shares, below = others[3 : 3 + len(levels)], others[3 + len(levels) :]
+    square, mae, density, ranked, *shares = sums.scores()
     baseline = float(np.average(cells.values, weights=cells.weights))
     away = cells.values - baseline
     rmse = math.sqrt(square.value)
     return Evaluation(
-        len(cells),
-        seen,
-        Score(rmse, square.se / (2.0 * rmse) if rmse else 0.0),
-        *others[:3],
-        dict(zip(levels, shares, strict=True)),
-        dict(zip(QUANTILES.tolist(), below, strict=True)),
-        baseline,
-        math.sqrt(np.average(away**2, weights=cells.weights)),
-        float(np.average(np.abs(away), weights=cells.weights)),
-        None if k is None and relevant is None else ranking(posterior, cells, 10 if k is None else k, relevant),
+        entries=len(cells),
+        seen=seen,
+        rmse=Score(rmse, square.se / (2.0 * rmse) if rmse else 0.0),
+        mae=mae,
+        log_density=density,
+        crps=ranked,
+        coverage=dict(zip(levels, shares[: len(levels)], strict=True)),
+        calibration=dict(zip(QUANTILES.tolist(), shares[len(levels) :], strict=True)),
+        baseline=baseline,
+        baseline_rmse=math.sqrt(np.average(away**2, weights=cells.weights)),
+        baseline_mae=float(np.average(np.abs(away), weights=cells.weights)),
+        ranking=None
+        if k is None and relevant is None
+        else ranking(posterior, cells, 10 if k is None else k, relevant),
     )
 
 

@@ -23,7 +23,11 @@ _DRAWS = 12
 def components_in_use(posterior: Any) -> int:
     """Return the number of components in use: the median over the chains."""
     check_factors(posterior.draws)
-    return int(np.median([_in_use(*(mode.factor[c] for mode in posterior.draws.modes)) for c in range(posterior.chains)]))
+    return int(
+        np.median(
+            [_in_use(*(mode.factor[c] for mode in posterior.draws.modes)) for c in range(posterior.chains)]
+        )
+    )
 
 
 def _in_use(W: Any, H: Any) -> int:

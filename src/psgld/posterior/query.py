@@ -60,7 +60,13 @@ class Query:
         return frame(self._columns(len(self)))
 
     def _columns(self, n: int) -> dict[str, list[Any]]:
-        columns = {"row": self.rows, "column": self.cols, "score": self.score, "mean": self.mean, "sd": self.sd}
+        columns = {
+            "row": self.rows,
+            "column": self.cols,
+            "score": self.score,
+            "mean": self.mean,
+            "sd": self.sd,
+        }
         return {name: column[:n].tolist() for name, column in columns.items()}
 
     def __len__(self) -> int:
@@ -84,9 +90,17 @@ def query(posterior: Any, n: int, candidates: Any, by: str, seed: int) -> Query:
     p = Prediction(posterior.draws, posterior.model.likelihood, rows, cols)
     score = _score(p, by)
     short = np.argsort(-score, kind="stable")[: _SHORTLIST * int(n)]
-    chosen, scores = _greedy(Prediction(posterior.draws, posterior.model.likelihood, rows[short], cols[short]), int(n), by)
+    chosen, scores = _greedy(
+        Prediction(posterior.draws, posterior.model.likelihood, rows[short], cols[short]), int(n), by
+    )
     at = short[chosen]
-    return Query(named(posterior.row_labels, rows[at]), named(posterior.col_labels, cols[at]), scores, p.mean[at], p.sd[at])
+    return Query(
+        named(posterior.row_labels, rows[at]),
+        named(posterior.col_labels, cols[at]),
+        scores,
+        p.mean[at],
+        p.sd[at],
+    )
 
 
 def _candidates(p: Any, given: Any, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -97,10 +111,14 @@ def _candidates(p: Any, given: Any, seed: int) -> tuple[NDArray[np.int64], NDArr
         i = find_labels(p.row_labels, given[0], p.shape[0], "row")
         j = find_labels(p.col_labels, given[1], p.shape[1], "column")
         if len(i) != len(j) or not len(i):
-            raise DataError(f"candidates need as many rows as columns, at least one; got {len(i)} and {len(j)}")
+            raise DataError(
+                f"candidates need as many rows as columns, at least one; got {len(i)} and {len(j)}"
+            )
         return i, j
     if p.seen is None or p.seen.absent == "zero":
-        raise DataError("all entries were observed, or which of them is not known; give candidates=(rows, cols)")
+        raise DataError(
+            "all entries were observed, or which of them is not known; give candidates=(rows, cols)"
+        )
     rng, (rows, width) = np.random.default_rng(seed), p.shape
     size = rows * width
     cells = np.arange(size) if size <= _MOST else np.unique(rng.integers(size, size=_MOST))

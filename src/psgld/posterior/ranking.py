@@ -66,7 +66,11 @@ def ranking(posterior: Any, cells: Cells, k: int = 10, relevant: float | None = 
     for first in range(0, len(rows), _ROWS):
         at = slice(first, first + _ROWS)
         hits = _hits(posterior, rows[at], k, wanted)
-        found[:, at] = hits @ gain / best[np.minimum(number[at], k)], hits.sum(axis=1) / number[at], hits.any(axis=1)
+        found[:, at] = (
+            hits @ gain / best[np.minimum(number[at], k)],
+            hits.sum(axis=1) / number[at],
+            hits.any(axis=1),
+        )
     se = found.std(axis=1, ddof=min(1, len(rows) - 1)) / np.sqrt(len(rows))
     scores = ((float(x), float(e)) for x, e in zip(found.mean(axis=1), se, strict=True))
     return Ranking(k, len(rows), *scores)

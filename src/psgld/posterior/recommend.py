@@ -26,8 +26,10 @@ from ..data.seen import Seen, aligned
 from ..errors import DataError
 from ..models import Likelihood
 from ..runs.draws import Draws
+from ..system.table import table
 from .predict import Floats, Prediction, check_seed, held, new_pool
 
+_SHOWN = 5  # rows, by print
 _BLOCK = 12_000_000
 """Scores held at a time."""
 
@@ -302,6 +304,15 @@ class Recommendations:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __str__(self) -> str:
+        few = replace(
+            self, **{name: getattr(self, name)[:_SHOWN] for name in ("rows", "cols", "score", "mean", "sd")}
+        )
+        more = f"\n… {len(self) - _SHOWN:,} more rows" if len(self) > _SHOWN else ""
+        return table(few.records()) + more
+
+    __repr__ = __str__
 
 
 def recommend(

@@ -59,8 +59,8 @@ def refuse_weighted(posterior: Result, trained: NDArray[np.bool_]) -> None:
     """Raise DataError if entries of weighted data must be left out."""
     if posterior.settings.get("weighted") and trained.any():
         raise DataError(
-            f"{int(trained.sum()):,} of {len(trained):,} entries were sampled, with weights that the posterior does not "
-            "keep, so that they cannot be left out; give held-out entries"
+            f"{int(trained.sum()):,} of {len(trained):,} entries were sampled, with weights that the posterior does "
+            "not keep, so that they cannot be left out; give held-out entries"
         )
 
 

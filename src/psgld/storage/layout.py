@@ -76,8 +76,8 @@ class Layout:
 
     `dtype` is that of W, H and the biases, or None if they are not kept. `seen` is the number of observed entries, or
     None if all cells are observed or an older version wrote the store. `normals` says whether m and Λ of a
-    normal–Wishart prior are kept; older versions did not keep them. `held_out` and `observed` are numbers of entries, or
-    None if there are none.
+    normal–Wishart prior are kept; older versions did not keep them. `held_out` and `observed` are numbers of entries,
+    or None if there are none.
     """
 
     chains: int
@@ -104,7 +104,14 @@ class Layout:
         for n in entries.values():
             if n is not None and (not isinstance(n, int) or n < 0):
                 raise ValueError(f"the layout has invalid sizes: {record}")
-        return cls(**sizes, dtype=record["dtype"], normals=bool(record.get("normals", False)), **entries)
+        return cls(
+            **sizes,
+            dtype=record["dtype"],
+            seen=entries["seen"],
+            normals=bool(record.get("normals", False)),
+            held_out=entries["held_out"],
+            observed=entries["observed"],
+        )
 
     def _mode_specs(self, n: int, mode: Mode) -> dict[str, Spec]:
         """Return the arrays of the draws of a mode of n rows."""

@@ -210,8 +210,17 @@ def _header(work: Work, keys: list[int]) -> dict[str, Any]:
     dtype = (work.precision or str(draws.W.dtype)) if draws.W.shape[1] else None
     pairs = 0 if work.pairs is None else len(work.pairs[0])
     data = setup.data
-    cells = {name: len(kept) for name, kept in kept_cells(data, work.probes).items()}
-    layout = Layout(len(keys), plan.draws, plan.tune_marks, pairs, dtype, Seen.number(data), **cells)
+    cells = kept_cells(data, work.probes)
+    layout = Layout(
+        len(keys),
+        plan.draws,
+        plan.tune_marks,
+        pairs,
+        dtype,
+        Seen.number(data),
+        held_out=len(cells["held_out"]) if "held_out" in cells else None,
+        observed=len(cells["observed"]),
+    )
     return {
         "model": setup.model.to_dict(),
         "shape": list(data.shape),
