@@ -58,8 +58,11 @@ def likelihood_found(kind: str, seed: int) -> psgld.Comparison:
     V = simulated(kind, seed)
     whole = bool((np.rint(V) == V).all())
     members = {name: psgld.FactorModel(1, name).likelihood for name in KINDS}
-    fit = [name for name, m in members.items() if m.can_occur(V).all() and (whole or not m.lattice)]
-    return psgld.compare(V, ranks=_RANK, likelihoods=fit, chains=1, draws=100, seed=seed)
+    fit = [
+        name for name, m in members.items() if m.can_occur(V).all() and (whole or not (m.lattice or m.counts))
+    ]
+    short = {"chains": 1, "draws": 100, "tune": 1000, "thin": 10}
+    return psgld.compare(V, ranks=_RANK, likelihoods=fit, seed=seed, **short)
 
 
 def rows(ranks: list[int], seeds: int, only: str | None) -> Iterator[str]:

@@ -186,8 +186,7 @@ class _Search:
 
     def improves(self, before: int, rank: int) -> bool:
         """Return whether the density of a rank is higher by more than a standard error."""
-        found = self.result([before, rank])
-        return found.names[0] == f"rank {rank}" and bool(found.elpd_diff[1] > found.dse[1])
+        return self.result([before, rank]).choice == f"rank {rank}"
 
     def result(self, ranks: list[int] | None = None) -> Comparison:
         """Return the comparison of some ranks, or of all."""

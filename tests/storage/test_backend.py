@@ -41,7 +41,7 @@ def assert_whole(one, other):
     assert one.settings == other.settings and one.model == other.model and one.shape == other.shape
     for name, column in one.warmup.items():
         np.testing.assert_array_equal(column, other.warmup[name], err_msg=name)
-    for group in ("tracked", "seen"):
+    for group in ("tracked", "seen", "held_out", "observed"):
         mine, theirs = getattr(one, group), getattr(other, group)
         assert (mine is None) == (theirs is None)
         for name, value in vars(mine).items() if mine is not None else ():

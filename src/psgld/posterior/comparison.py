@@ -25,6 +25,9 @@ from .predict import Floats
 from .psis import UNRELIABLE
 from .stack import refuse_weighted, stacking_weights
 
+SMALL = 4.0
+"""Differences of elpd that are too small to decide."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -55,11 +58,12 @@ class Comparison:
 
     @property
     def choice(self) -> str:
-        """The simplest model whose density is within one standard error of the best.
+        """The simplest model whose density is within one standard error, or 4 nats, of the best.
 
-        Simpler is a lower rank; of equal ranks, fewer learnt parameters of the likelihood; of these, no biases.
+        Standard errors of differences of less than 4 are not reliable (Sivula, Magnusson, Vehtari 2020). Simpler
+        is a lower rank; of equal ranks, fewer learnt parameters of the likelihood; of these, no biases.
         """
-        near = [n for n, name in enumerate(self.names) if not self.elpd_diff[n] > self.dse[n]]
+        near = [n for n in range(len(self.names)) if not self.elpd_diff[n] > max(self.dse[n], SMALL)]
         return self.names[min(near, key=lambda n: (*_size(self.posteriors[self.names[n]].model), n))]
 
     @property
@@ -74,7 +78,7 @@ class Comparison:
         if chosen != best:
             n = self.names.index(chosen)
             return (
-                f"choose {chosen}: the simplest model within one standard error of the best, {best} "
+                f"choose {chosen}: the simplest model within one standard error, or {SMALL:g}, of the best, {best} "
                 f"(difference {self.elpd_diff[n]:.4g} ± {self.dse[n]:.2g})"
             )
         if len(self.names) == 1:
@@ -168,7 +172,7 @@ def _check_same(names: list[str], cells: list[Cells]) -> None:
 
 
 def _check_kinds(names: list[str], several: list[Posterior]) -> None:
-    kinds = [p.model.likelihood.lattice for p in several]
+    kinds = [p.model.likelihood.lattice or p.model.likelihood.counts for p in several]
     if any(kinds) and not all(kinds):
         one, other = names[kinds.index(True)], names[kinds.index(False)]
         warn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -241,7 +242,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "shape": " × ".join(map(str, header["shape"])),
         "data": work.setup.data.fingerprint()[:16],
         "data to all digits": work.setup.data.fingerprint(exact=True)[:16],
-        **header["model"],
+        **json.loads(json.dumps(header["model"])),  # as the store has it: lists, not tuples
         "sampler": _without_blocks(settings["sampler"]),
         **{name: settings[name] for name in work.setup.describe() if name != "bytes_an_iteration"},
         "tune": settings["tune"],
