@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from .comparison import Comparison
-
 Test = tuple[ArrayLike, ArrayLike, ArrayLike]
 """Held-out rows, columns (in the labels of the data, if it had any) and values."""
 
@@ -181,10 +179,10 @@ def components(posterior: Posterior, ax: Axes) -> None:
     ax.legend(loc="upper right", fontsize="small")
 
 
-def comparison(found: Comparison, ax: Axes | None = None) -> Axes:
-    """Draw how much lower the predictive density of each model is than that of the best, ± one standard error.
+def comparison(found: Any, ax: Axes | None = None) -> Axes:
+    """Draw how much lower the predictive density of each model of a `Comparison` is than that of the best.
 
-    Returns the axes; without `ax`, those of a new figure.
+    With ± one standard error of the difference. Returns the axes; without `ax`, those of a new figure.
     """
     if ax is None:
         from matplotlib.figure import Figure
