@@ -11,7 +11,7 @@ WORKERS ?= 2
 # Bytecode is compiled when it is imported: of what the tests need that is a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint format stubs paper bench bench-data bench-verdict bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
+.PHONY: demo test test-arviz lint format stubs paper bench bench-data bench-verdict bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -73,6 +73,19 @@ fuzz-guided: .stamp-test
 # The paper's largest set, 640 M entries from disk: minutes, 13 GB of memory, 20 GB of disk in FOLDER.
 bench-largest: .stamp-test
 	$(BIN)/python -m benchmarks.largest $(if $(FOLDER),--folder $(FOLDER)) $(if $(PROTOTYPES),--prototypes $(PROTOTYPES))
+
+# ArviZ of both generations, each in an environment of its own, with the core that is built in $(VENV).
+ARVIZ_0 := "arviz>=0.20,<1"
+ARVIZ_1 := "arviz-base>=0.6" "arviz-stats[xarray]>=0.6" "arviz-plots[matplotlib]>=0.6" "matplotlib<3.11"
+
+test-arviz: test-arviz-0 test-arviz-1
+
+test-arviz-%: .stamp-test
+	$(PYTHON) -m venv build/arviz-$*
+	build/arviz-$*/bin/python -m pip install --quiet --disable-pip-version-check $(ARVIZ_$*) scipy tqdm pytest
+	rm -rf build/arviz-$*/package && mkdir build/arviz-$*/package
+	cp -r src/psgld build/arviz-$*/package/ && cp $(VENV)/lib/python*/site-packages/psgld/_core*.so build/arviz-$*/package/psgld/
+	PYTHONPATH=build/arviz-$*/package build/arviz-$*/bin/python -m pytest -p no:cacheprovider tests/posterior/test_arviz.py
 
 docs: .stamp-docs
 	$(BIN)/mkdocs build --strict --quiet

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import datasets as datasets
-from .data.observations import Observations, observations
+from .data.observations import Observations, observations, split
 from .data.partition import Assigned, InOrder, Shuffled
 from .data.shards import Shards
 from .dynamics.metrics import Identity, NonNegative, RealValued
@@ -36,6 +36,7 @@ from .models import (
 from .optimize import optimize
 from .posterior import Posterior, load
 from .posterior.estimate import Estimate
+from .posterior.evaluate import Evaluation
 from .posterior.predict import Prediction
 from .runs.progress import Progress
 from .sample import sample
@@ -45,7 +46,10 @@ from .system.version import __version__
 if TYPE_CHECKING:
     from .data.shards import shard
     from .engines import MPI, Reference
+    from .model_selection import compare, select_rank
+    from .posterior.comparison import Comparison
     from .posterior.log_likelihood import log_likelihood
+    from .posterior.query import Query
     from .posterior.recommend import UCB, Mean, Probability, Thompson
     from .posterior.recommendations import Recommendations
     from .sklearn import BayesianMF, BayesianNMF
@@ -63,6 +67,7 @@ __all__ = [
     "BayesianMF",
     "BayesianNMF",
     "Bernoulli",
+    "Comparison",
     "CompoundPoisson",
     "Constant",
     "Cyclic",
@@ -70,6 +75,7 @@ __all__ = [
     "DataError",
     "Decay",
     "Estimate",
+    "Evaluation",
     "Exponential",
     "FactorModel",
     "Gamma",
@@ -96,6 +102,7 @@ __all__ = [
     "Proportional",
     "PsgldError",
     "PsgldWarning",
+    "Query",
     "RealValued",
     "Recommendations",
     "Reference",
@@ -107,12 +114,15 @@ __all__ = [
     "Threads",
     "Tweedie",
     "__version__",
+    "compare",
     "load",
     "log_likelihood",
     "observations",
     "optimize",
     "sample",
+    "select_rank",
     "shard",
+    "split",
 ]
 
 _ESTIMATORS = ("BayesianMF", "BayesianNMF")
@@ -120,6 +130,9 @@ _ESTIMATORS = ("BayesianMF", "BayesianNMF")
 _LATER = {
     **dict.fromkeys(("MPI", "Reference"), ".engines"),
     **dict.fromkeys(("UCB", "Mean", "Probability", "Thompson"), ".posterior.recommend"),
+    **dict.fromkeys(("compare", "select_rank"), ".model_selection"),
+    "Comparison": ".posterior.comparison",
+    "Query": ".posterior.query",
     "Recommendations": ".posterior.recommendations",
     "log_likelihood": ".posterior.log_likelihood",
     "shard": ".data.shards",

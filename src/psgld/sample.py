@@ -35,7 +35,7 @@ from .runs.inputs import (
 )
 from .runs.progress import ProgressOption
 from .runs.recorder import Recorder
-from .runs.result import assemble
+from .runs.result import assemble, kept_cells
 from .runs.starts import best_start, check_starts
 from .samplers import Sampler, as_sampler
 from .storage.resume import check_options, is_there, keys_in, open_saver, ownership, starts_in, strips_in
@@ -194,7 +194,7 @@ def _posterior(work: Work, keys: list[int], engine: Engine, progress: ProgressOp
             work.saver.finish(recorders)
     kept = work.draws if engine.rank == 0 else work.draws.without_factors()
     result = assemble(work.setup, work.plan, kept, recorders, work.pairs, keys, interrupted)
-    posterior = Posterior(**vars(result))
+    posterior = Posterior(**vars(result) | kept_cells(work.setup.data, work.probes))
     posterior.settings.update(started(work))
     if engine.rank > 0:
         posterior.settings["mpi_rank"] = engine.rank

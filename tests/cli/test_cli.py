@@ -476,11 +476,13 @@ def test_evaluate(work, capsys):
     test = table((work / "test.csv").read_text())
     values = np.array([float(line["rating"]) for line in test])
     prediction = psgld.load(work / "run.npz").predict([t["user"] for t in test], [t["item"] for t in test])
-    assert scores["entries"] == len(values) and scores["level"] == 0.8
+    assert scores["entries"] == len(values) and scores["coverage"][0]["level"] == 0.8
     assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((values - prediction.mean) ** 2)))
     assert scores["mae"] == pytest.approx(np.mean(np.abs(values - prediction.mean)))
     assert scores["log_density"] == pytest.approx(prediction.log_density(values).mean())
-    assert scores["baseline_rmse"] == pytest.approx(values.std()) and 0.5 < scores["coverage"] <= 1
+    assert (
+        scores["baseline_rmse"] == pytest.approx(values.std()) and 0.5 < scores["coverage"][0]["share"] <= 1
+    )
     assert main(argv) == 0
     assert "RMSE" in capsys.readouterr().out
 

@@ -44,11 +44,20 @@ def name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=name)
 def test_examples_run(page, tmp_path, monkeypatch):
-    """The blocks of a page run in order, in one namespace, in an empty directory."""
+    """The blocks of a page run in order, in one namespace, in a directory with nothing but ratings."""
     monkeypatch.chdir(tmp_path)
+    write_ratings(tmp_path / "ratings.csv")
     namespace = {"__name__": page.stem}
     for line, code in blocks(page):
         exec(compile("\n" * line + code, str(page), "exec"), namespace)
+
+
+def write_ratings(path: Path) -> None:
+    V = psgld.datasets.ratings(users=100, items=60, entries=2000).V
+    rows, cols, values = V.entries(np.arange(V.stored))
+    names = V.row_labels[rows], V.col_labels[cols]
+    lines = (f"{i},{j},{v:g}" for i, j, v in zip(*names, values, strict=True))
+    path.write_text("user,item,rating\n" + "\n".join(lines) + "\n")
 
 
 def test_examples_were_found():

@@ -30,6 +30,7 @@ ROOMS = (
     "storage",
     "posterior",
     "sample",
+    "model_selection",
     "optimize",
     "sklearn",
     "tools",

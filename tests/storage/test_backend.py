@@ -42,7 +42,7 @@ def assert_whole(one, other):
     for name, column in one.warmup.items():
         if name != "seconds":
             np.testing.assert_array_equal(column, other.warmup[name], err_msg=name)
-    for group in ("tracked", "seen"):
+    for group in ("tracked", "seen", "held_out", "observed"):
         mine, theirs = getattr(one, group), getattr(other, group)
         assert (mine is None) == (theirs is None)
         for name, value in vars(mine).items() if mine is not None else ():

@@ -166,7 +166,14 @@ def test_in_xarray(tmp_path):
     xarray = pytest.importorskip("xarray")
     post = draw(ratings, store=tmp_path / "run.zarr", track=([0], [0]))
     tree = xarray.open_datatree(tmp_path / "run.zarr", engine="zarr")
-    assert set(tree.children) == {"posterior", "sample_stats", "warmup_sample_stats", "tracked", "seen"}
+    assert set(tree.children) == {
+        "posterior",
+        "sample_stats",
+        "warmup_sample_stats",
+        "tracked",
+        "seen",
+        "observed",
+    }
     assert tree["posterior"].sizes["draw"] == 6 and tree["posterior"].sizes["row"] == 700
     ds = xarray.open_zarr(tmp_path / "run.zarr", group="posterior")
     d = post.draws

@@ -16,6 +16,7 @@ from ..errors import PsgldError, PsgldWarning
 from ..storage.backends import is_resumable
 from ..system.version import __version__
 from . import (
+    compare,
     completion,
     demo,
     doctor,
@@ -27,6 +28,7 @@ from . import (
     predict,
     recommend,
     shard,
+    split,
     summary,
     update,
 )
@@ -34,8 +36,22 @@ from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
 from .output import in_options, open_closed_streams, say
 
 _COMMANDS = (
-    demo, fit, fold_in, update, predict, recommend, evaluate, summary, export, shard, plan, doctor, completion,
-)  # fmt: skip
+    demo,
+    split,
+    fit,
+    fold_in,
+    update,
+    predict,
+    recommend,
+    evaluate,
+    compare,
+    summary,
+    export,
+    shard,
+    plan,
+    doctor,
+    completion,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

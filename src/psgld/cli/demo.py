@@ -70,18 +70,16 @@ def run(args: Namespace) -> int:
 
 def _predictions(data: Synthetic, posterior: Posterior) -> None:
     """Say how well the held-out ratings are predicted, and show one."""
-    from .scores import score
-
     assert data.test is not None
     rows, cols, values = data.test
     prediction = posterior.predict(rows, cols)
-    s = score(prediction, values, _LEVEL, data.V.mean())
+    s = posterior.evaluate(data.test, _LEVEL)
     low, high = (bound[0] for bound in prediction.interval(_LEVEL))
     print("3. Predicting the held-out ratings:")
     print(
-        f"   RMSE {s.rmse:.3f}, against {s.baseline_rmse:.3f} for always saying the mean, {s.baseline:.2f}."
+        f"   RMSE {s.rmse.value:.3f}, against {s.baseline_rmse:.3f} for always saying the mean, {s.baseline:.2f}."
     )
-    print(f"   The {_LEVEL:.0%} intervals hold {s.coverage:.1%} of them.")
+    print(f"   The {_LEVEL:.0%} intervals hold {s.coverage[_LEVEL].value:.1%} of them.")
     print(f"   For example {rows[0]}, {cols[0]}: {prediction.mean[0]:.1f} stars expected,")
     print(f"   {low:.1f} to {high:.1f} with probability {_LEVEL:.0%}; the user gave {values[0]:.0f}.")
 

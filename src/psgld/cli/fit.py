@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from ..data.observations import split
 from ..data.source import Source
 from ..dynamics.metrics import METRICS
 from ..engines import Engine
@@ -30,6 +31,7 @@ from .options import (
     option_of,
     path_or_url,
     seconds,
+    share,
 )
 from .output import check_writable, print_json, say, size_of
 from .reading import add_meaning, read_data
@@ -62,6 +64,12 @@ def add(commands: Any) -> None:
     _add_sampling(parser)
     _add_store(parser)
     add_columns(parser, "row", "col", "value", "weight")
+    parser.add_argument(
+        "--holdout",
+        type=share,
+        metavar="F",
+        help="hold out a fraction of the entries, by --seed, for psgld evaluate",
+    )
     parser.set_defaults(run=run)
 
 
@@ -151,7 +159,7 @@ def _run(args: Namespace, engine: Engine) -> int:
     if engine.rank == 0:
         check_writable(args.output, store=bool(store), inputs=[Path(args.file)])
     sampler = _sampler(args)
-    data = engine.own_share(read_data(args))
+    data = engine.own_share(_held_out(read_data(args), args))
     model = _model(args, data)
     numbers = args.chains * (args.draws or DRAWS) * sum(data.shape) * model.components
     if not store and engine.rank == 0:
@@ -228,6 +236,17 @@ def _store(args: Namespace) -> dict[str, Any]:
     if args.resume or args.store_dtype:
         raise DataError(f"--resume and --store-dtype need a store, such as -o run.zarr, got -o {args.output}")
     return {}
+
+
+def _held_out(data: Source, args: Namespace) -> Source:
+    """Return the data without the entries to hold out, which the result then keeps."""
+    if args.holdout is None:
+        return data
+    if data.on_disk is not None:
+        raise DataError(
+            "--holdout is for files that fit into memory; of shards, split the file before psgld shard"
+        )
+    return split(data, args.holdout, args.seed)[0]
 
 
 def _model(args: Namespace, data: Source) -> FactorModel:

@@ -77,6 +77,7 @@ def real(allowed: str, holds: Callable[[float], bool]) -> Callable[[str], float]
 
 
 level = real("a number between 0 and 1, such as 0.9", lambda x: 0.0 < x < 1.0)
+share = real("a number between 0 and 1, such as 0.1", lambda x: 0.0 < x < 1.0)
 above_zero = real("a number > 0", lambda x: 0.0 < x < float("inf"))
 seconds = real("a number of seconds >= 0", lambda x: x >= 0.0)
 

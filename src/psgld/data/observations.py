@@ -66,6 +66,8 @@ class Observations(Constructors, Source):
     """The weight of each entry that is not stored, if these are zeros."""
     before_filling: Observations | None = None
     """The sparse data that these were made from, if `filled` made them."""
+    held_out: Observations | None = None
+    """The entries that `split` held out of these data; results of `sample` keep them."""
 
     def load(self) -> Observations:
         """Return self: the data are in memory."""
@@ -215,7 +217,13 @@ class Observations(Constructors, Source):
             weights = np.full(self.shape, self.zero_weight, dense.dtype)
             weights[at] = self.weights
         filled = Observations.from_dense(dense, weights=weights)
-        return replace(filled, row_labels=self.row_labels, col_labels=self.col_labels, before_filling=self)
+        return replace(
+            filled,
+            row_labels=self.row_labels,
+            col_labels=self.col_labels,
+            before_filling=self,
+            held_out=self.held_out,
+        )
 
     def _places(self) -> tuple[IntArray, NDArray[np.int32]]:
         """Return the row and the column of each stored entry."""
@@ -226,7 +234,8 @@ class Observations(Constructors, Source):
 
         Held-out rows and columns are labels if the data has any, as `Posterior.predict` takes them. Shape and labels
         stay the same. If absent entries are zeros, held-out entries count as zeros in the training data: the usual
-        protocol for implicit feedback. The rest keeps its weights; those of held-out entries are not returned.
+        protocol for implicit feedback. The rest keeps its weights, and has what was held out, with its weights, as
+        `held_out`.
         """
         if not is_number(fraction) or not 0 < fraction < 1 or self.stored < 2:
             raise DataError(
@@ -242,18 +251,36 @@ class Observations(Constructors, Source):
             cols if self.col_labels is None else self.col_labels[cols],
             values,
         )
-        left = self.stored - n_test
-        if self.csr is None:
-            assert self.dense is not None
-            dense = self.dense.copy()
-            dense[rows, cols] = np.nan
-            return replace(self, dense=dense, stored=left, totals=None), test  # weights of NaN do not matter
         keep = np.ones(self.stored, bool)
         keep[chosen] = False
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])[self.csr.indptr]
-        csr = Csr(indptr, self.indices[keep], self.values[keep])
-        weights = None if self.weights is None else self.weights[keep]
-        return replace(self, csr=csr, stored=left, totals=None, weights=weights), test
+        held_out = replace(
+            self._part(~keep), absent="unobserved", absent_chosen=True, zero_weight=1.0, held_out=None
+        )
+        return replace(self._only(keep), held_out=held_out), test
+
+    def _only(self, keep: NDArray[np.bool_]) -> Observations:
+        """Return the data with some of the stored entries."""
+        if self.dense is None:
+            return self._part(keep)
+        dense = self.dense.copy()
+        at = np.arange(dense.size) if dense.size == self.stored else np.flatnonzero(self._seen())
+        dense.reshape(-1)[at[~keep]] = np.nan
+        left = int(np.count_nonzero(keep))
+        return replace(self, dense=dense, stored=left, totals=None)  # weights of NaN do not matter
+
+    def _part(self, keep: NDArray[np.bool_]) -> Observations:
+        """Return some of the stored entries as sparse data."""
+        start = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])[self.indptr]
+        weights = self.entry_weights
+        return replace(
+            self,
+            dense=None,
+            csr=Csr(start, self.indices[keep], self.values[keep]),
+            stored=int(start[-1]),
+            totals=None,
+            weights=None if weights is None else weights[keep],
+            before_filling=None,
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to an .npz file that `from_file` reads back."""
@@ -290,6 +317,37 @@ class Observations(Constructors, Source):
         if self.weights is not None:
             parts.append("weighted")
         return f"Observations({', '.join(parts + labels)})"
+
+
+def split(V: Any, fraction: float = 0.1, seed: int = 0) -> tuple[Observations, Observations]:
+    """Hold out a random fraction of the stored entries of V; return (train, test).
+
+    Both have the shape, the labels and the weights of V, and go wherever data go: `sample(train)`,
+    `posterior.evaluate(test)`. A posterior that was sampled from `train` keeps `test`: `posterior.evaluate()` uses it.
+    If absent entries are zeros, held-out entries count as zeros in `train`, the usual protocol for implicit feedback;
+    `split(psgld.observations(V).filled())` holds out cells, zeros among them.
+
+    Parameters
+    ----------
+    V
+        Data in any form that `sample` takes; shards are loaded into memory.
+    fraction
+        The fraction of the stored entries that is held out.
+    seed
+        The same seed holds out the same entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> train, test = split(np.arange(20.0).reshape(4, 5), 0.25)
+    >>> train.stored, test.stored, test.shape
+    (15, 5, (4, 5))
+    """
+    data = observations(V).load()
+    assert isinstance(data, Observations)
+    train, _ = data.split(fraction, seed)
+    assert train.held_out is not None
+    return train, train.held_out
 
 
 def observations(

@@ -54,6 +54,11 @@ class Seen:
             raise ValueError(f"absent must be one of {', '.join(ABSENT)}, got {absent!r}")
         return cls(np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(indices, np.int32), absent)
 
+    def holds(self, rows: NDArray[np.int64], cols: NDArray[np.int64], width: int) -> NDArray[np.bool_]:
+        """Return for each cell of a matrix of `width` columns whether its entry was stored."""
+        known = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * width + self.indices
+        return np.isin(rows * width + cols, known)
+
     def rows(self, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return indptr and indices of the rows in `index`."""
         first, last = self.indptr[index], self.indptr[index + 1]

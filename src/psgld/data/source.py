@@ -151,6 +151,11 @@ class Source(ABC):
         return None
 
     @property
+    def held_out(self) -> Source | None:
+        """The entries that `split` held out of these data, if it did."""
+        return None
+
+    @property
     def strips(self) -> int | None:
         """B, if the data are stored in strips; None if any partition is possible."""
         return None

@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 
 from ..data.labels import named
 from ..errors import SamplingError
+from ..system.table import table
 from . import mixing
 from .predict import Floats, Prediction
 from .verdict import Evidence, Kind, Verdict, Worst, verdict
 
 _CELLS = 50
 _LEAST_DRAWS = 10
+_SHOWN = 10
 _TELLING = 50
 """Draws per chain from which a run is said not to have converged; of fewer, only a bias can be told."""
 
 SAID = "verdict"
 """The first word of the warning."""
-INSTALL = 'pip install "psgld[diagnostics]"'
 
 
 @final
@@ -82,6 +83,20 @@ class Diagnostics:
         within = float(self.within[self.names.index(at.name)]) if len(self.within) else 1.0
         return verdict(Evidence(at, *worst, within, self.levels, self.fit, self.temperature))
 
+    def __str__(self) -> str:
+        columns = {"rhat": self.rhat, "ess_bulk": self.ess_bulk, "ess_tail": self.ess_tail}
+        worst = np.argsort(-np.nan_to_num(self.rhat, nan=-np.inf), kind="stable")[:_SHOWN]
+        shown = {
+            name: [f"{x:.2f}" if name == "rhat" else f"{x:.0f}" for x in column[worst]]
+            for name, column in columns.items()
+        }
+        rest = f"\n… {len(self.names) - len(worst)} more quantities, with smaller R-hat" * (
+            len(self.names) > len(worst)
+        )
+        return f"{table({'quantity': [self.names[n] for n in worst], **shown})}{rest}\n{self.verdict}"
+
+    __repr__ = __str__
+
     def record(self) -> dict[str, Any]:
         """Return the verdict and the numbers behind it, serialisable as JSON."""
         worst, least = self._worst(self.rhat, np.argmax), self._least()
@@ -116,9 +131,13 @@ def watched(posterior: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return rng.integers(rows, size=_CELLS), rng.integers(cols, size=_CELLS)
 
 
-def _cells(posterior: Any) -> list[str]:
+def watched_names(posterior: Any) -> list[str]:
     """Return those cells in the labels of the data."""
-    rows, cols = watched(posterior)
+    return cell_names(posterior, *watched(posterior))
+
+
+def cell_names(posterior: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> list[str]:
+    """Return "row, column" of each cell, in the labels of the data."""
     labels = named(posterior.row_labels, rows).tolist(), named(posterior.col_labels, cols).tolist()
     return [f"{i}, {j}" for i, j in zip(*labels, strict=True)]
 
@@ -134,8 +153,8 @@ def diagnose(posterior: Any) -> Diagnostics:
     if "folded_in" in posterior.settings:  # lp is that of the run before
         names, table = [], []
     if posterior.draws.W.shape[1]:
-        names += [f"mu[{cell}]" for cell in _cells(posterior)]
-        table += list(np.moveaxis(_watched_draws(posterior), -1, 0))
+        names += [f"mu[{cell}]" for cell in watched_names(posterior)]
+        table += list(np.moveaxis(watched_draws(posterior), -1, 0))
     x = np.stack(table)
     with np.errstate(all="ignore"):
         return Diagnostics(
@@ -165,39 +184,7 @@ def complaint(posterior: Any) -> str | None:
     return found.verdict.removeprefix("! ") if found.kind in kinds else None
 
 
-def to_arviz(posterior: Any) -> Any:
-    """Return an `xarray.DataTree` for ArviZ, with the groups posterior and sample_stats."""
-    try:
-        from arviz_base import from_dict
-    except ImportError:
-        raise SamplingError(f"to_arviz needs arviz-base: {INSTALL}") from None
-    d, p = posterior.draws, posterior
-    rows, cols = p.shape
-    variables: dict[str, Any] = {**p.parameters, "row_rate": d.row_rate, "col_rate": d.col_rate}
-    stored = "component_and_bias" if p.model.bias else "component"  # the names that a store has
-    dims = {"row_rate": [stored], "col_rate": [stored]}
-    coords: dict[str, Any] = {
-        "row": np.arange(rows) if p.row_labels is None else p.row_labels,
-        "column": np.arange(cols) if p.col_labels is None else p.col_labels,
-        "component": np.arange(p.model.rank),
-        stored: np.arange(d.row_rate.shape[-1]),
-    }
-    if d.W.shape[1]:
-        variables |= {"W": d.W, "H": d.H.swapaxes(-1, -2)}
-        dims |= {"W": ["row", "component"], "H": ["component", "column"]}
-        variables["mu"] = _watched_draws(p)
-        dims["mu"] = ["cell"]
-        coords["cell"] = _cells(p)
-    if d.row_bias is not None and d.col_bias is not None:
-        variables |= {"row_bias": d.row_bias, "col_bias": d.col_bias, "offset": d.offset}
-        dims |= {"row_bias": ["row"], "col_bias": ["column"]}
-    groups = {"posterior": variables, "sample_stats": dict(p.sample_stats)}
-    attributes = {
-        "posterior": {"inference_library": "psgld", "inference_library_version": p.settings["version"]}
-    }
-    return from_dict(groups, coords=coords, dims=dims, attrs=attributes)
-
-
-def _watched_draws(p: Any) -> Floats:
+def watched_draws(p: Any) -> Floats:
+    """Return the draws of μ at those cells, (chain, draw, cell)."""
     mu = Prediction(p.draws, p.model.likelihood, *watched(p)).draws
     return mu.reshape(*p.draws.phi.shape, -1)

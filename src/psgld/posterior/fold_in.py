@@ -59,6 +59,8 @@ def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: i
         tracked=None,
         seen=Seen(seen.start, seen.index, data.absent),
         settings=settings,
+        held_out=None,
+        observed=None,
         **changed,
     )
 

@@ -1,4 +1,4 @@
-"""Entries to score a posterior with: their indices and values, and which of them it was trained on."""
+"""Entries to score a posterior with: their indices, values and weights, and which of them it was trained on."""
 
 from __future__ import annotations
 
@@ -8,28 +8,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import as_numbers
+from ..data.cells import Cells
 from ..data.labels import find_labels
 from ..data.seen import aligned
-from ..data.source import Source
 from ..data.tables import frame_triples, is_frame
 from ..errors import DataError
+from ..runs.draws import Draws
 from ..runs.result import Result
+from .predict import Floats, Prediction
+from .psis import loo
 
-Indices = NDArray[np.int64]
+_CELLS = 4_000_000
+"""Log densities held at a time."""
 
 
-def entries(posterior: Result, test: Any) -> tuple[Indices, Indices, NDArray[np.float64]]:
-    """Return rows, columns and values of the entries of `test`: a tuple of those, or any data of `sample`.
+def entries(posterior: Result, test: Any = None) -> Cells:
+    """Return the entries of `test`: a tuple (rows, cols, values), or any data of `sample`; None: those held out.
 
     If absent entries of the data are zeros, all cells, row by row.
     """
+    if isinstance(test, Cells):
+        return test
+    if test is None:
+        if posterior.held_out is None:
+            raise DataError(
+                "no entries were held out of the data; give test, or sample what psgld.split(V, 0.1) returns"
+            )
+        return posterior.held_out
     if is_frame(test):  # in which a pair may come several times
         rows, cols, values, _ = frame_triples(test)
         test = rows.labels[rows.codes], cols.labels[cols.codes], values
     if not (isinstance(test, tuple) and len(test) == 3):
-        data = aligned(test, posterior.shape, *posterior.labels).filled()
-        i, j, stored = data.entries(np.arange(data.stored))
-        return i, j, stored.astype(np.float64)
+        return Cells.of(aligned(test, posterior.shape, *posterior.labels).filled())
     values = as_numbers(test[2], "values")
     i, j = (
         find_labels(labels, given, size, axis)
@@ -41,22 +51,39 @@ def entries(posterior: Result, test: Any) -> tuple[Indices, Indices, NDArray[np.
         raise DataError(
             f"as many rows, columns and values are needed; got {len(i)}, {len(j)} and {values.size}"
         )
-    return i, j, values
+    return Cells(i, j, values)
 
 
-def entry_weights(posterior: Result, test: Any) -> NDArray[np.float64] | None:
-    """Return the weights of the entries of `test`, in the order of `entries`; None if each counts once."""
-    if not (isinstance(test, Source) and test.weighted):
-        return None
-    weights = aligned(test, posterior.shape, *posterior.labels).filled().entry_weights
-    return None if weights is None else weights.astype(np.float64)
-
-
-def trained_on(posterior: Result, rows: Indices, cols: Indices) -> NDArray[np.bool_]:
+def trained_on(posterior: Result, cells: Cells) -> NDArray[np.bool_]:
     """Return for each cell whether it was observed when the posterior was sampled."""
-    seen = posterior.seen
-    if seen is None or seen.absent == "zero":
-        return np.ones(len(rows), bool)
-    width = posterior.shape[1]
-    known = np.repeat(np.arange(posterior.shape[0]), np.diff(seen.indptr)) * width + seen.indices
-    return np.isin(rows * width + cols, known)
+    if posterior.seen is None or posterior.seen.absent == "zero":
+        return np.ones(len(cells), bool)
+    return stored_in(posterior, cells)
+
+
+def stored_in(posterior: Result, cells: Cells) -> NDArray[np.bool_]:
+    """Return for each cell whether its value was among the stored entries of the data."""
+    if posterior.seen is None:  # all cells were stored, or an older version wrote the file
+        rows, cols = posterior.shape
+        return np.full(len(cells), posterior.settings.get("entries") == rows * cols)
+    return posterior.seen.holds(cells.rows, cells.cols, posterior.shape[1])
+
+
+def densities(
+    posterior: Result, draws: Draws, cells: Cells, trained: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """Return log p(v_n | V) under some of the draws, and k̂; of an entry that was trained on, of leave-one-out.
+
+    k̂ is -inf where nothing had to be left out.
+    """
+    out, tail = np.empty(len(cells)), np.full(len(cells), -np.inf)
+    step = max(1, _CELLS // draws.phi.size)
+    for first in range(0, len(cells), step):
+        at = slice(first, first + step)
+        part = cells.part(at)
+        each = Prediction(draws, posterior.model.likelihood, part.rows, part.cols).log_densities(part.values)
+        out[at] = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
+        seen = np.flatnonzero(trained[at])
+        if len(seen):
+            out[first + seen], tail[first + seen] = loo(each[:, seen])
+    return out, tail

@@ -179,6 +179,31 @@ def components(posterior: Posterior, ax: Axes) -> None:
     ax.legend(loc="upper right", fontsize="small")
 
 
+def comparison(found: Any, ax: Axes | None = None) -> Axes:
+    """Draw how much lower the predictive density of each model of a `Comparison` is than that of the best.
+
+    With ± one standard error of the difference. Returns the axes; without `ax`, those of a new figure.
+    """
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(7.0, 1.2 + 0.4 * len(found.names)), layout="constrained").subplots()
+    y = np.arange(len(found.names))
+    at = found.names.index(found.choice)
+    ax.axvline(0.0, color="0.6", lw=1, ls="--")
+    ax.errorbar(-found.elpd_diff, y, xerr=found.dse, fmt="o", color=_INK, capsize=3)
+    ax.plot(-found.elpd_diff[at], at, "o", ms=12, mfc="none", mec=_ALERT, label="recommended")
+    ax.set_yticks(y, found.names)
+    ax.invert_yaxis()
+    ax.set(
+        title="Which model predicts best?",
+        xlabel=f"log predictive density of {found.entries:,} entries, less that of the best (± one standard error)",
+    )
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(loc="best", fontsize="small")
+    return ax
+
+
 def _squares(factor: NDArray[Any]) -> NDArray[np.float64]:
     """Return Σ x² of each component, (chain, draw, K)."""
     return np.asarray(np.einsum("cdnk,cdnk->cdk", factor, factor, dtype=np.float64))

@@ -16,9 +16,12 @@ from ..errors import DataError
 from ..models.modes import NAMES
 from ..runs.result import Result
 from ..storage import read, save
-from .diagnostics import diagnose, to_arviz
+from .arviz import to_arviz
+from .diagnostics import diagnose
+from .evaluate import LEVELS, Evaluation, evaluate
 from .fold_in import fold_in, transform
 from .held_out import entries
+from .in_use import components_in_use
 from .predict import Floats, Prediction
 from .similar import Similar, similar
 from .stack import stack
@@ -27,6 +30,7 @@ from .unknown import COLD_START, check_fallback, with_unknown
 from .warm_start import update
 
 if TYPE_CHECKING:
+    from .query import Query
     from .recommend import Policy
     from .recommendations import Recommendations
 
@@ -73,6 +77,14 @@ class Posterior(Result):
     def interrupted(self) -> bool:
         """Whether sampling was stopped before all draws were made."""
         return bool(self.settings["interrupted"])
+
+    @property
+    def components_in_use(self) -> int:
+        """How many components the data support: those whose share of W H is the same in most draws.
+
+        If it is less than the rank of the model, a smaller rank predicts as well.
+        """
+        return components_in_use(self)
 
     def predict(
         self,
@@ -140,8 +152,46 @@ class Posterior(Result):
         If absent entries of the data are zeros, of all cells, row by row. The higher the mean over held-out entries,
         the better the model.
         """
-        i, j, values = entries(self, test)
-        return Prediction(self.draws, self.model.likelihood, i, j).log_density(values)
+        cells = entries(self, test)
+        return Prediction(self.draws, self.model.likelihood, cells.rows, cells.cols).log_density(cells.values)
+
+    def evaluate(
+        self,
+        test: Any = None,
+        levels: Any = LEVELS,
+        k: int | None = None,
+        relevant: float | None = None,
+    ) -> Evaluation:
+        """Return RMSE, MAE, log density, CRPS, coverage and calibration over entries, with standard errors.
+
+        Parameters
+        ----------
+        test
+            Entries as in `log_predictive_density`; by default those that `psgld.split` held out of the data. With
+            weights, all means are weighted.
+        levels
+            Levels of the intervals whose coverage is measured.
+        k
+            Also rank the columns of each row, and return NDCG, recall and hit rate of the first k.
+        relevant
+            For these: the least value of an entry that should be found; by default all entries.
+
+        Returns
+        -------
+        Evaluation
+            `print` shows a table, `to_dict()` returns numbers.
+
+        Examples
+        --------
+        >>> import numpy as np, psgld
+        >>> V = np.random.default_rng(0).poisson(4.0, size=(30, 20))
+        >>> train, test = psgld.split(V, 0.2)
+        >>> post = psgld.sample(train, psgld.FactorModel(2, "poisson"), draws=50)
+        >>> found = post.evaluate(test)
+        >>> found.entries, 1.5 < found.rmse.value < 3.0
+        (120, True)
+        """
+        return evaluate(self, test, levels, k, relevant)
 
     def stack(self, test: Any, seed: int = 0) -> Posterior:
         """Return a posterior in which chains that have not mixed are weighed by how well they predict `test`.
@@ -215,6 +265,39 @@ class Posterior(Result):
 
         return recommend(self, rows, n, policy, exclude_seen, filter, seed)
 
+    def query(
+        self,
+        n: int = 10,
+        candidates: tuple[ArrayLike, ArrayLike] | None = None,
+        by: str = "information",
+        seed: int = 0,
+    ) -> Query:
+        """Return the n unobserved entries whose values would teach most, for active learning.
+
+        Parameters
+        ----------
+        candidates
+            Pairs (rows, cols) to choose from, as labels if the data has them; by default all entries that were not
+            observed, or a random sample of 200,000 cells.
+        by
+            "information": ½ log(1 + Var[μ] / noise), the expected information gain; or "variance": Var[μ]. Either is
+            that given the entries chosen before.
+        seed
+            For that sample.
+
+        Examples
+        --------
+        >>> import psgld
+        >>> from psgld.datasets import synthetic
+        >>> truth = synthetic(30, 20, 2, "gaussian", observed=0.3)
+        >>> post = psgld.sample(truth.V, psgld.FactorModel(2, "gaussian"), draws=50)
+        >>> len(post.query(5))
+        5
+        """
+        from .query import query  # here, so that `import psgld` is quick
+
+        return query(self, n, candidates, by, seed)
+
     def similar_rows(self, label: Any, n: int = 10) -> Similar:
         """Return the rows most similar to one: the mean over draws of the cosine between rows of W H."""
         return similar(self, label, n, "rows")
@@ -267,11 +350,15 @@ class Posterior(Result):
         return update(self, V, draws, tune, seed, more)  # type: ignore[no-any-return]
 
     def diagnose(self) -> Any:
-        """Return R-hat and effective sample sizes of `lp` and of μ at 50 cells, with a verdict (needs arviz-stats)."""
+        """Return R-hat and effective sample sizes of `lp` and of μ at 50 cells, with a verdict."""
         return diagnose(self)
 
     def to_arviz(self) -> Any:
-        """Return an `xarray.DataTree` for ArviZ: groups posterior and sample_stats (needs arviz-base)."""
+        """Return what the installed ArviZ takes: `InferenceData` for 0.2x, else an `xarray.DataTree` (arviz-base).
+
+        Groups: posterior, sample_stats, and, at a random sample of at most 1,000 observed entries, observed_data,
+        posterior_predictive and log_likelihood, for `az.loo`.
+        """
         return to_arviz(self)
 
     def summary(self) -> str:

@@ -21,9 +21,13 @@ from ..errors import DataError
 from ..models import Likelihood
 from ..runs.draws import Draws, check_factors
 from ..system.limits import available_cores
+from ..system.table import table
 
 _CHUNK = 2_000_000
 """Values of μ held at a time, where they are not asked for."""
+
+_SHOWN = 10
+"""Pairs that `print` shows."""
 
 _SMALL = 3e6
 """Multiplications that are done before another thread has woken up."""
@@ -95,6 +99,14 @@ class Prediction:
         pairs, draws = f"{len(self):,} pairs", f"{self._draws.phi.size:,} draws"
         return f"<Prediction of {pairs} from {draws}: mean, sd, interval(0.9), to_frame()>"
 
+    def __str__(self) -> str:
+        n = min(len(self), _SHOWN)
+        few = Prediction(
+            self._draws, self._likelihood, self.rows[:n], self.cols[:n], self._seed, self._labels
+        )
+        more = f"\n… {len(self) - n:,} more pairs" if len(self) > n else ""
+        return table({name: column.tolist() for name, column in few._columns(0.9).items()}) + more
+
     @property
     def row_labels(self) -> LabelArray:
         """The label of the row of each pair."""
@@ -110,9 +122,12 @@ class Prediction:
 
         A new observation lies between low and high with probability `level`.
         """
+        return frame(self._columns(level))
+
+    def _columns(self, level: float) -> dict[str, Any]:
         low, high = self.interval(level)
         columns = {"row": self.row_labels, "column": self.col_labels, "mean": self.mean, "sd": self.sd}
-        return frame({**columns, "low": low, "high": high})
+        return {**columns, "low": low, "high": high}
 
     @cached_property
     def _moments(self) -> Floats:

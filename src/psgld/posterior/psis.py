@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+UNRELIABLE = 0.7
+"""k̂ above which a leave-one-out density is unreliable."""
+
 
 def loo(logs: Floats) -> tuple[Floats, Floats]:
     """Return log p(v_n | v_{-n}) and the shape k̂ of the tail, of each entry, from log p(v_n | θ_s) of shape (S, N).

@@ -8,7 +8,11 @@ from typing import Any, final
 import numpy as np
 
 from ..data.labels import LabelArray, frame
+from ..system.table import table
 from .predict import Floats, Prediction
+
+_SHOWN = 5
+"""Rows that `print` shows."""
 
 
 @final
@@ -61,3 +65,11 @@ class Recommendations:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __str__(self) -> str:
+        last = int((~np.isnan(self.score[:_SHOWN])).sum())
+        few = {name: column[:last] for name, column in self.records().items()}
+        more = f"\n… {len(self) - _SHOWN:,} more rows" if len(self) > _SHOWN else ""
+        return table(few) + more
+
+    __repr__ = __str__

@@ -16,87 +16,62 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.cells import Cells
 from ..errors import DataError, warn
-from ..models import Likelihood
-from ..runs.draws import Draws, check_factors
+from ..runs.draws import check_factors
 from ..runs.result import Result
-from .held_out import entries, entry_weights, trained_on
-from .predict import Prediction
-from .psis import loo
+from .held_out import densities, entries, trained_on
+from .psis import UNRELIABLE
 
 Floats = NDArray[np.float64]
 
 MOST = 50_000
 """Entries used: those of more are chosen at random."""
 
-_CELLS = 4_000_000
-"""Log densities held at a time."""
-
 
 def stack(posterior: Any, test: Any, seed: int = 0) -> Any:
     """Return the posterior in which each chain has the weight that predicts `test` best."""
     check_factors(posterior.draws)
-    (i, j, values), counted = entries(posterior, test), entry_weights(posterior, test)
-    if len(values) == 0:
+    cells = entries(posterior, test).some(MOST, seed)
+    if len(cells) == 0:
         raise DataError("stacking needs entries to score the chains with, got none")
-    if len(values) > MOST:
-        at = np.sort(np.random.default_rng(seed).choice(len(values), MOST, replace=False))
-        i, j, values = i[at], j[at], values[at]
-        counted = None if counted is None else counted[at]
-    trained = trained_on(posterior, i, j)
-    if posterior.settings.get("weighted") and trained.any():
-        raise DataError(
-            f"{int(trained.sum()):,} of {len(values):,} entries were sampled, with weights that the posterior does not "
-            "keep, so that they cannot be left out; stack with held-out entries"
-        )
-    logs, unsure = chain_densities(posterior, i, j, values, trained)
+    trained = trained_on(posterior, cells)
+    refuse_weighted(posterior, trained)
+    logs, unsure = chain_densities(posterior, cells, trained)
     if unsure > 0.1 * max(1, trained.sum()):
         warn(
             f"leave-one-out densities of {unsure:,} of {trained.sum():,} entries are unreliable (Pareto k > 0.7): "
             "stack with held-out entries"
         )
-    weights = stacking_weights(logs, counted)
+    weights = stacking_weights(logs, cells.weights)
     chosen = in_proportion(weights, posterior.draws.phi.shape[1])
     record = {
         "weights": [float(w) for w in weights],
         "draws": [len(at) for at in chosen],
-        "entries": len(values),
+        "entries": len(cells),
         "left_out": int(trained.sum()),
         "density": [float(x) for x in logs.mean(axis=0)],
     }
     return _resampled(posterior, chosen, record)
 
 
-def chain_densities(
-    posterior: Result,
-    rows: NDArray[np.int64],
-    cols: NDArray[np.int64],
-    values: Floats,
-    trained: NDArray[np.bool_],
-) -> tuple[Floats, int]:
+def refuse_weighted(posterior: Result, trained: NDArray[np.bool_]) -> None:
+    """Raise DataError if entries of weighted data must be left out."""
+    if posterior.settings.get("weighted") and trained.any():
+        raise DataError(
+            f"{int(trained.sum()):,} of {len(trained):,} entries were sampled, with weights that the posterior does "
+            "not keep, so that they cannot be left out; give held-out entries"
+        )
+
+
+def chain_densities(posterior: Result, cells: Cells, trained: NDArray[np.bool_]) -> tuple[Floats, int]:
     """Return log p_c(v_n), (entries, chains), and how many of leave-one-out have k̂ > 0.7 in some chain."""
-    logs = np.empty((len(values), posterior.chains))
-    unsure = np.zeros(len(values), bool)
-    for c in range(posterior.chains):
-        draws = posterior.draws.each(lambda array, c=c: array[c : c + 1])  # type: ignore[misc]
-        step = max(1, _CELLS // draws.phi.size)
-        for first in range(0, len(values), step):
-            at = slice(first, first + step)
-            each = _log_densities(draws, posterior.model.likelihood, rows[at], cols[at], values[at])
-            seen = trained[at]
-            out = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
-            if seen.any():
-                out[seen], k = loo(each[:, seen])
-                unsure[at][seen] |= k > 0.7
-            logs[at, c] = out
-    return logs, int(unsure.sum())
-
-
-def _log_densities(
-    draws: Draws, likelihood: Likelihood, rows: NDArray[np.int64], cols: NDArray[np.int64], values: Floats
-) -> Floats:
-    """Return log p(v_n | η, θ) in each draw, (S, N)."""
-    return Prediction(draws, likelihood, rows, cols).log_densities(values)
+    found = [
+        densities(posterior, posterior.draws.each(lambda array, c=c: array[c : c + 1]), cells, trained)  # type: ignore[misc]
+        for c in range(posterior.chains)
+    ]
+    unsure = np.any([k > UNRELIABLE for _, k in found], axis=0)
+    return np.stack([logs for logs, _ in found], axis=1), int(unsure.sum())
 
 
 def stacking_weights(logs: Floats, counted: Floats | None = None) -> Floats:

@@ -9,8 +9,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.cells import Cells
 from ..data.labels import LabelArray
 from ..data.seen import Seen
+from ..data.source import Source
+from ..dynamics.probes import Probes
 from ..models import FactorModel
 from ..system import version
 from ..system.record import lasting
@@ -20,6 +23,12 @@ from .moments import RunningMoments
 from .recorder import Recorder
 
 Table = dict[str, NDArray[Any]]
+
+CELLS = ("held_out", "observed")
+"""The entries that a result may keep."""
+
+OBSERVED = 1000
+"""Entries of the data that a result keeps."""
 
 
 @final
@@ -47,6 +56,10 @@ class Result:
     col_labels: LabelArray | None = None
     tracked: Tracked | None = None
     seen: Seen | None = None
+    held_out: Cells | None = None
+    """The entries that `split` held out of the data."""
+    observed: Cells | None = None
+    """A random sample of the entries of the data, for diagnostics that need values."""
 
     @property
     def labels(self) -> tuple[LabelArray | None, LabelArray | None]:
@@ -102,6 +115,15 @@ def assemble(
 def cost_of(per_iteration: Mapping[str, float], iterations: int) -> dict[str, int]:
     """Return what iterations cost: numbers of entries read, coefficients updated, and bytes sent."""
     return {name: round(number * iterations) for name, number in per_iteration.items()}
+
+
+def kept_cells(data: Source, probes: Probes) -> dict[str, Cells]:
+    """Return the entries that the result of a run keeps, by name."""
+    rows, cols = probes.index
+    found = {"observed": Cells(rows, cols, probes.values, probes.weights).some(OBSERVED)}
+    if data.held_out is not None:
+        found["held_out"] = Cells.of(data.held_out)
+    return found
 
 
 def usable(kept: list[int]) -> tuple[int, list[int]]:

@@ -8,17 +8,22 @@ sample_stats          lp, step_size, diverging, iteration, seconds (chain, draw)
 warmup_sample_stats   the same along the burn-in
 tracked               rows, cols, and mean, sd of μ there (pair)
 seen                  indptr, indices: the observed entries of the data, as compressed rows (CSR)
+held_out, observed    rows, cols, values, weights: entries held out of the data, and a sample of those in them (entry)
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..data.cells import FIELDS, Cells
 from ..models import FactorModel, NormalWishart
 from ..models.modes import Mode
+from ..runs.result import CELLS
 from ..runs.traces import FULL
 
 POSTERIOR, STATS, WARMUP = "posterior", "sample_stats", "warmup_sample_stats"
@@ -75,7 +80,7 @@ class Layout:
     `dtype` is that of W, H and the biases, or None if they are not kept. `seen` is the number of observed entries, or
     None if all cells are observed or an older version wrote the store. `normals` says whether m and Λ of a
     normal–Wishart prior are kept, `timed` whether `seconds` are: older versions did not keep them. `full` says whether
-    the log likelihood of all entries is.
+    the log likelihood of all entries is. `held_out` and `observed` are numbers of entries, or None if there are none.
     """
 
     chains: int
@@ -87,6 +92,8 @@ class Layout:
     normals: bool = True
     timed: bool = True
     full: bool = False
+    held_out: int | None = None
+    observed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sizes, serialisable as JSON."""
@@ -98,11 +105,13 @@ class Layout:
         sizes = {name: int(record[name]) for name in ("chains", "draws", "marks", "pairs")}
         if min(sizes.values()) < 0 or max(sizes.values()) > _MOST or record["dtype"] not in _DTYPES:
             raise ValueError(f"the layout has invalid sizes: {record}")
-        seen = record.get("seen")
-        if seen is not None and (not isinstance(seen, int) or seen < 0):
-            raise ValueError(f"the layout has invalid sizes: {record}")
-        normals, timed, full = (bool(record.get(name, False)) for name in ("normals", "timed", "full"))
-        return cls(**sizes, dtype=record["dtype"], seen=seen, normals=normals, timed=timed, full=full)
+        entries = {name: record.get(name) for name in ("seen", *CELLS)}
+        for n in entries.values():
+            if n is not None and (not isinstance(n, int) or n < 0):
+                raise ValueError(f"the layout has invalid sizes: {record}")
+        flags = {name: bool(record.get(name, False)) for name in ("normals", "timed", "full")}
+        known: dict[str, Any] = {**sizes, "dtype": record["dtype"], **entries, **flags}
+        return cls(**known)
 
     @property
     def trace(self) -> dict[str, str]:
@@ -142,4 +151,17 @@ class Layout:
         if self.seen is not None:
             specs[f"{SEEN}/indptr"] = Spec((shape[0] + 1,), "int64", ("start",))
             specs[f"{SEEN}/indices"] = Spec((self.seen,), "int32", ("entry",))
+        for group in CELLS:
+            if (number := getattr(self, group)) is not None:
+                specs |= {f"{group}/{n}": Spec((number,), t, ("entry",)) for n, t in FIELDS.items()}
         return specs
+
+
+def cell_arrays(kept: Mapping[str, Cells | None]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the entries that a result keeps, by their paths."""
+    return {
+        f"{group}/{name}": array
+        for group, cells in kept.items()
+        if cells is not None
+        for name, array in cells.arrays().items()
+    }

@@ -9,15 +9,17 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from ..data.cells import Cells
 from ..data.seen import Seen
 from ..errors import DataError
 from ..models import FactorModel
 from ..models.modes import NAMES
 from ..runs.draws import Draws
-from ..runs.result import Result, Tracked
+from ..runs.result import CELLS, Result, Tracked
 from ..system.atomic import DAMAGE, read_arrays, write_arrays
 from .backend import Backend
 from .check import check
+from .layout import cell_arrays
 
 _FORMAT = 1
 
@@ -63,6 +65,7 @@ def _save(posterior: Result, path: Path) -> None:
         arrays |= {f"tracked/{n}": a for n, a in vars(posterior.tracked).items()}
     if posterior.seen is not None:
         arrays |= {"seen/indptr": posterior.seen.indptr, "seen/indices": posterior.seen.indices}
+    arrays |= cell_arrays({name: getattr(posterior, name) for name in CELLS})
     try:
         write_arrays(path, arrays)
     except OSError as error:
@@ -114,4 +117,5 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Result:
         arrays.get("col_labels"),
         Tracked(**tracked) if tracked else None,
         Seen.checked(seen["indptr"], seen["indices"], header["absent"], (rows, cols)) if seen else None,
+        **{name: Cells.checked(a, (rows, cols)) if (a := group(name)) else None for name in CELLS},
     )

@@ -8,17 +8,18 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.cells import FIELDS, Cells
 from ..data.seen import Seen
 from ..errors import DataError, in_bytes
 from ..models.modes import NAMES
 from ..runs.draws import Draws
 from ..runs.moments import RunningMoments
-from ..runs.result import Result, Tracked, cost_of, usable
+from ..runs.result import CELLS, Result, Tracked, cost_of, usable
 from ..runs.traces import FULL
 from ..system.limits import available_memory
 from .backend import Labels, RunBackend, damaged
 from .check import check
-from .layout import POSTERIOR, SEEN, STATS, TRACKED, WARMUP, Layout
+from .layout import POSTERIOR, SEEN, STATS, TRACKED, WARMUP, Layout, cell_arrays
 
 _NUMBERS = ("kept", "marks", "divergences", "iteration")
 
@@ -95,6 +96,7 @@ def _posterior(store: RunBackend) -> Result:
         store.labels("column"),
         _tracked(store, None if points is None else [points[c] for c in chains]),
         _seen(store),
+        **{group: _cells(store, group) for group in CELLS},
     )
 
 
@@ -164,6 +166,12 @@ def _seen(store: RunBackend) -> Seen | None:
     return Seen.checked(start, index, store.header["absent"], store.shape)
 
 
+def _cells(store: RunBackend, group: str) -> Cells | None:
+    if getattr(store.layout, group) is None:
+        return None
+    return Cells.checked({name: store.read_all(f"{group}/{name}") for name in FIELDS}, store.shape)
+
+
 def _check_memory(store: RunBackend) -> None:
     needed, free = sum(spec.nbytes for spec in store.specs.values()), available_memory()
     if free is not None and needed > 0.9 * free:
@@ -186,7 +194,7 @@ def _known(posterior: Result) -> dict[str, NDArray[Any]]:
     )
     if posterior.seen is not None:
         known |= {f"{SEEN}/indptr": posterior.seen.indptr, f"{SEEN}/indices": posterior.seen.indices}
-    return known
+    return known | cell_arrays({group: getattr(posterior, group) for group in CELLS})
 
 
 def _header(posterior: Result) -> dict[str, Any]:
@@ -202,6 +210,7 @@ def _header(posterior: Result) -> dict[str, Any]:
         any(mode.mean is not None for mode in draws.modes),
         "seconds" in posterior.sample_stats,
         FULL[0] in posterior.sample_stats,
+        **{group: None if (x := getattr(posterior, group)) is None else len(x) for group in CELLS},
     )
     return {
         "model": posterior.model.to_dict(),

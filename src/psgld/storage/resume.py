@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -19,14 +20,14 @@ from ..data.seen import Seen
 from ..engines import Engine
 from ..errors import DataError, SamplingError, in_bytes, warn
 from ..runs.chains import Work, started
-from ..runs.result import describe
+from ..runs.result import describe, kept_cells
 from ..samplers import Sampler
 from ..samplers.record import as_text, is_text
 from ..system.atomic import DAMAGE
 from ..system.lock import owned
 from .backend import RunBackend, cannot_write, damaged
 from .backends import RUN_BACKENDS, durable, run_backend
-from .layout import SEEN, TRACKED, Layout
+from .layout import SEEN, TRACKED, Layout, cell_arrays
 from .saver import Saver
 
 STORE_DTYPES = ("float16", "float32", "float64")
@@ -101,6 +102,7 @@ def _new(path: Path, header: dict[str, Any], work: Work, seen: Seen | None) -> R
         known |= {f"{TRACKED}/{name}": a for name, a in zip(("rows", "cols"), work.pairs, strict=True)}
     if seen is not None:
         known |= {f"{SEEN}/indptr": seen.indptr, f"{SEEN}/indices": seen.indices}
+    known |= cell_arrays(kept_cells(data, work.probes))
     return run_backend(path).create(path, header, {"row": data.row_labels, "column": data.col_labels}, known)
 
 
@@ -209,12 +211,22 @@ def _header(work: Work, keys: list[int]) -> dict[str, Any]:
     dtype = (work.precision or str(draws.W.dtype)) if draws.W.shape[1] else None
     pairs = 0 if work.pairs is None else len(work.pairs[0])
     data = setup.data
+    cells = kept_cells(data, work.probes)
+    layout = Layout(
+        len(keys),
+        plan.draws,
+        plan.tune_marks,
+        pairs,
+        dtype,
+        Seen.number(data),
+        held_out=len(cells["held_out"]) if "held_out" in cells else None,
+        observed=len(cells["observed"]),
+        full=work.full,
+    )
     return {
         "model": setup.model.to_dict(),
         "shape": list(data.shape),
-        "layout": Layout(
-            len(keys), plan.draws, plan.tune_marks, pairs, dtype, Seen.number(data), full=work.full
-        ).to_dict(),
+        "layout": layout.to_dict(),
         "absent": data.absent,
         "labels": [d for d, x in (("row", data.row_labels), ("column", data.col_labels)) if x is not None],
         "settings": describe(setup, plan, keys, len(work.probes.values)) | started(work),
@@ -231,7 +243,7 @@ def _run_identity(work: Work, keys: list[int]) -> dict[str, Any]:
         "shape": " × ".join(map(str, header["shape"])),
         "data": work.setup.data.fingerprint()[:16],
         "data to all digits": work.setup.data.fingerprint(exact=True)[:16],
-        **header["model"],
+        **json.loads(json.dumps(header["model"])),  # as the store has it: lists, not tuples
         "sampler": _without_blocks(settings["sampler"]),
         **{name: settings[name] for name in work.setup.describe() if name != "bytes_an_iteration"},
         "tune": settings["tune"],

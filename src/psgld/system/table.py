@@ -1,0 +1,29 @@
+"""Tables as text: columns aligned, numbers to the right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+def table(columns: Mapping[str, Sequence[object]], indent: str = "") -> str:
+    """Return columns under their names; floats to four digits, the first column to the left.
+
+    Examples
+    --------
+    >>> print(table({"name": ["a", "bc"], "x": [1.0, 22.5]}))
+    name     x
+    a        1
+    bc    22.5
+    """
+    cells = [[name, *map(_text, column)] for name, column in columns.items()]
+    widths = [max(map(len, column)) for column in cells]
+    lines = []
+    for line in zip(*cells, strict=True):
+        first, *others = zip(line, widths, strict=True)
+        words = [first[0].ljust(first[1]), *(word.rjust(width) for word, width in others)]
+        lines.append(indent + "  ".join(words).rstrip())
+    return "\n".join(lines)
+
+
+def _text(x: object) -> str:
+    return f"{x:.4g}" if isinstance(x, float) else str(x)
