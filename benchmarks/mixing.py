@@ -60,7 +60,8 @@ def compare(case: str, python: str, args: argparse.Namespace, room: Path) -> Non
     """Print the rows of a case."""
     options = ["--quick"] if args.quick else []
     here, there = (
-        measure(p, case, args.data, room / f"{n}.npy", *options) for n, p in enumerate((sys.executable, python))
+        measure(p, case, args.data, room / f"{n}.npy", *options)
+        for n, p in enumerate((sys.executable, python))
     )
     if "covered" in here:
         a, b = to_enough(here), to_enough(there)
@@ -73,7 +74,8 @@ def compare(case: str, python: str, args: argparse.Namespace, room: Path) -> Non
     print(Row(f"{case}: here / there", rates[0] / rates[1], _GAIN, least=True, note=note), flush=True)
     measure(sys.executable, case, args.data, room / "reference.npy", "--reference", *options)
     ratios = [
-        spread(room / f"{n}.npy", room / "reference.npy", found["ess"]) for n, found in enumerate((here, there))
+        spread(room / f"{n}.npy", room / "reference.npy", found["ess"])
+        for n, found in enumerate((here, there))
     ]
     off = abs(ratios[0] - 1.0)
     note = f"sd ratios {ratios[0]:.3f} and {ratios[1]:.3f}"

@@ -26,6 +26,7 @@ try:
     from psgld.runs.inputs import usual_plan
 except ImportError:  # before psgld had folders
     from psgld.probes import Probes  # type: ignore[no-redef]
+
     from psgld.sample import _usual  # type: ignore[attr-defined]
 
     def usual_plan(sampler: Any, data: Any, components: int, *_: Any) -> Any:  # type: ignore[misc]
@@ -73,7 +74,11 @@ def _counts(n: int, rank: int = 32) -> Problem:
     V = psgld.Poisson().sample(mu, 1.0, np.random.default_rng(2)).astype(np.float32)
     prior = psgld.Exponential(1.0)
     return Problem(
-        psgld.Observations.from_dense(V), psgld.FactorModel(rank, psgld.Poisson(), prior, prior), _NONE, 4, 500
+        psgld.Observations.from_dense(V),
+        psgld.FactorModel(rank, psgld.Poisson(), prior, prior),
+        _NONE,
+        4,
+        500,
     )
 
 

@@ -18,9 +18,9 @@
 //
 //   p <- m + eps D g,   m <- rho p + sqrt((1 - rho^2) eps tau D) z,   x <- x + (p + m) / 2,
 //
-// and where x < 0 is mirrored, so is m. For a Gaussian of any curvature below 4 / (eps D) its variance of x is
-// exact. In the non-negative metric it moves u = sqrt(x), in which D = 1/4b is constant: a momentum kept in x
-// would not know that D changes under it, and miss the posterior at any step.
+// and where x < 0 is mirrored, so is m. For a Gaussian of any curvature below 4 / (eps D) its variance of x
+// is exact. In the non-negative metric it moves u = sqrt(x), in which D = 1/4b is constant: a momentum kept
+// in x would not know that D changes under it, and miss the posterior at any step.
 #pragma once
 
 #include <algorithm>

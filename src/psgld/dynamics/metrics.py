@@ -219,8 +219,8 @@ class RealValued(Metric):
         """Return step sizes that decay to 1 / B², 0.65 / B² if data are sparse, at most 0.3 and 12 / K.
 
         Without momentum, to 0.2 / B, at most 0.1 and 2 / K; above 0.4 / B the noise of the stochastic gradient inflates
-        the posterior. D is diagonal: if components are correlated, the curvature along their common direction is up to K
-        times that of one.
+        the posterior. D is diagonal: if components are correlated, the curvature along their common direction is up to
+        K times that of one.
         """
         over = problem.tune * 3 // 4
         if problem.momentum and problem.cyclic:
