@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Data, model, held-out entries (rows, columns, values), and passes between draws and of a reference."""
+    """Data, model, held-out entries (rows, columns, values), passes between draws, and draws; a reference has twice both."""
 
     data: psgld.Observations
     model: psgld.FactorModel
@@ -51,8 +51,8 @@ class Problem(NamedTuple):
 
 
 _CELLS = 400
-_REFERENCE_PASSES, _REFERENCE_STEP = 4, 0.2
-"""The reference: one part, so that no gradient is noisy, and a step that is small for it."""
+_REFERENCE = {"blocks": 1, "step_size": 0.2, "momentum": 0.93}
+"""One part, so that no gradient is noisy, and a step that is small for it."""
 
 _NONE = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
 
@@ -141,12 +141,11 @@ def effective(mu: NDArray[Any]) -> float:
 
 def measure(problem: Problem, reference: bool, quick: bool) -> tuple[dict[str, float], NDArray[Any]]:
     """Run a chain on one thread; return processor times, effective draws, coverage, and μ at the cells."""
-    sampler = psgld.PSGLD(blocks=1, step_size=_REFERENCE_STEP, momentum=0.93) if reference else psgld.PSGLD()
+    sampler, longer = psgld.PSGLD(**(_REFERENCE if reference else {})), 2 if reference else 1
     cycle, engine, probes = sampler.cycle(problem.data), psgld.Threads(1), _probes(problem)
     plan = usual_plan(sampler, problem.data, problem.model.components, None, None, None)
     tune = 50 if quick else max(plan.tune, 200 * cycle)
-    thin = (_REFERENCE_PASSES if reference else problem.passes) * cycle
-    draws = 20 if quick else 2 * problem.draws if reference else problem.draws
+    thin, draws = longer * problem.passes * cycle, 20 if quick else longer * problem.draws
     chain: Any = sampler.prepare(problem.data, problem.model, engine, tune).chain(1, probes, engine)
     start = time.process_time()
     chain.advance(tune)
