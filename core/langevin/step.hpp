@@ -14,14 +14,13 @@
 // all of it, for a coefficient that only its exponential prior holds the error of the mean, and of the
 // variance all but eps/4.
 //
-// With momentum (0 < rho < 1) the step is of second order, as in SGHMC:
+// With momentum (0 < rho < 1) the step is of second order, the splitting BAOAB:
 //
-//   m <- rho m + eps D g + sqrt(2 (1 - rho) eps tau' D) z,   x <- x + m,   and where x < 0 is mirrored, so is
-//   m
+//   p <- m + eps D g,   m <- rho p + sqrt((1 - rho^2) eps tau D) z,   x <- x + (p + m) / 2,
 //
-// with eps / (1 + rho) for eps in tau'. In the non-negative metric it moves u = sqrt(x), in which D = 1/4b is
-// constant: a momentum kept in x would not know that D changes under it, and miss the posterior at any step.
-// There tau' = (1 - h/2 + h lambda / 4b)^2 tau with h = eps / 2(1 + rho).
+// and where x < 0 is mirrored, so is m. For a Gaussian of any curvature below 4 / (eps D) its variance of x
+// is exact. In the non-negative metric it moves u = sqrt(x), in which D = 1/4b is constant: a momentum kept
+// in x would not know that D changes under it, and miss the posterior at any step.
 #pragma once
 
 #include <algorithm>
@@ -79,19 +78,26 @@ inline Vec<T> square_change(const Rule<T>& rule, Vec<T> w, Vec<T> g, Vec<T> z, V
   return y * (T(2) * root_of<T>(w, unused) + y) + (rule.step * held - a * a);
 }
 
+// A second-order step: the momentum feels the force, then friction and noise; returned is how far x moves.
+template <class T>
+inline Vec<T> drift(const Rule<T>& rule, Vec<T> force, Vec<T> kick, Vec<T> move, Vec<T>& m) {
+  const Vec<T> p = move * (m + force);
+  m = rule.momentum * p + move * kick;
+  return T(0.5) * (p + m);
+}
+
 // u feels the force (2 x g + 2 inverse + tau) / u, of which tau / u is the volume of x in u. Within one step
 // of zero, sqrt(eps / 4b), the force is damped.
 template <class T>
-inline void move_root(const Rule<T>& rule, T root_step, Vec<T>& w, Vec<T>& m, Vec<T> g, Vec<T> z, Vec<T> a,
+inline void move_root(const Rule<T>& rule, T root_step, Vec<T>& w, Vec<T>& m, Vec<T> g, Vec<T> kick,
                       Vec<T> root, Vec<T> move) {
   Vec<T> inverse_u;
   const Vec<T> u = root_of<T>(w, inverse_u), near = root_step * root;
   const Vec<T> force = T(2) * w * g + (2 * rule.inverse + rule.temperature);
   const Vec<T> push = near * vmin(near * inverse_u, splat<T>(1)) * force;
-  m = rule.momentum * m + at_most<T>(T(0.5) * (u + near), push) + a * z;
-  m *= move;
-  w = vmax(splat<T>(0), w + m * (T(2) * u + m));  // (u + m)^2, and exactly w if m = 0; NaN stays
-  m = u + m < T(0) ? -m : m;
+  const Vec<T> d = drift<T>(rule, at_most<T>(T(0.5) * (u + near), push), kick, move, m);
+  w = vmax(splat<T>(0), w + d * (T(2) * u + d));  // (u + d)^2, and exactly w if d = 0; NaN stays
+  m = u + d < T(0) ? -m : m;
 }
 
 // The counts of the rows of each lane, `index` rows on.
@@ -109,13 +115,12 @@ inline Vec<double> lane_counts(const double* counts, const int32_t* index) {
 template <class T, Metric metric, bool second_order, int run>
 inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
                       const NoisePattern& pattern, const float* noise) {
-  const T rho = rule.momentum, half = T(0.5) * std::min(rule.step, T(1)) / (1 + rho);
-  const T spread = std::sqrt(2 * (1 - rho) * rule.step * rule.temperature *
-                             (metric == Metric::real_valued ? 1 - half : T(1)));
-  // sqrt(tau') of the non-negative metric, a line in 1/b, times what the spread of u has besides 1 / sqrt(b).
-  const T level = T(0.5) * spread * (second_order ? 1 - T(0.5) * half : T(1)),
-          slope = T(0.5) * spread * half * (second_order ? T(-0.25) : T(0.5)),
-          root_step = T(0.5) * std::sqrt(rule.step);
+  // sqrt(2 eps tau') and, of a momentum, sqrt((1 - rho^2) eps tau).
+  const T rho = rule.momentum, half = T(0.5) * std::min(rule.step, T(1));
+  const T spread = std::sqrt((second_order ? 1 - rho * rho : T(2)) * rule.step * rule.temperature *
+                             (metric == Metric::real_valued && !second_order ? 1 - half : T(1)));
+  // That of u in the non-negative metric, without 1 / sqrt(b): sqrt(tau') is a line in 1/b.
+  const T level = T(0.5) * spread, slope = T(0.25) * spread * half, root_step = T(0.5) * std::sqrt(rule.step);
   const int noise_stride = (rule.components + 3) / 4 * 4, stride = rule.stride;
   T* x = strip.x + static_cast<size_t>(first) * stride;
   T* momentum = second_order ? strip.momentum + static_cast<size_t>(first) * stride : nullptr;
@@ -131,36 +136,36 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
       Vec<T> g = rule.scale * load(gradient + at) + linear - quadratic * w, change;
       if constexpr (metric == Metric::non_negative) {
         const Vec<T> root = load(inverse_root + at), inverse_b = root * root;
-        const Vec<T> a = root * (slope * linear * inverse_b + level);
         if constexpr (second_order) {
           Vec<T> m = load(momentum + at);
-          move_root<T>(rule, root_step, w, m, g, z, a, root, move);
+          move_root<T>(rule, root_step, w, m, g, level * root * z, root, move);
           store(momentum + at, m);
           store(x + at, w);
           continue;
         }
+        const Vec<T> a = root * (slope * linear * inverse_b + level);
         change = square_change<T>(rule, w, g, z, a, inverse_b);
       } else {
+        Vec<T> root = splat<T>(1);
         if (rule.inverse != 0) g += rule.inverse / vmax(w, splat<T>(T(1e-20)));
         if constexpr (metric == Metric::real_valued) {
           const T* counts = strip.counts + first + r;
           const Vec<T> count = run == 1 ? splat(*counts) : lane_counts(counts, pattern.row + k);
-          Vec<T> root = vrsqrt<T>(count * curvature + ridge);
-          change = root * (rule.step * root * g + spread * z);
-        } else {
-          change = rule.step * g + spread * z;
+          root = vrsqrt<T>(count * curvature + ridge);
         }
+        if constexpr (second_order) {
+          Vec<T> m = load(momentum + at);
+          w += drift<T>(rule, root * (rule.step * root * g), root * (spread * z), move, m);
+          if (rule.mirror) mirror<T>(w, m);
+          store(momentum + at, m);
+          store(x + at, w);
+          continue;
+        }
+        change = metric == Metric::real_valued ? root * (rule.step * root * g + spread * z)
+                                               : rule.step * g + spread * z;
       }
-      if constexpr (second_order) {
-        Vec<T> m = move * (rho * load(momentum + at) + change);
-        w += m;
-        if (rule.mirror) mirror<T>(w, m);
-        store(momentum + at, m);
-        store(x + at, w);
-      } else {
-        w += move * change;
-        store(x + at, rule.mirror ? vabs(w) : w);
-      }
+      w += move * change;
+      store(x + at, rule.mirror ? vabs(w) : w);
     }
   }
   if (n % run) {

@@ -8,6 +8,7 @@ held constant between refreshes, and choose default step sizes.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,8 +26,15 @@ from .step_size import Decay, StepSize
 EARLY_CYCLES = 30
 """In the first cycles the state changes fast: there is an upkeep after every cycle, and no momentum yet."""
 
-MOST_PARTS = 8
-"""The most parts of the default with momentum: more of them need smaller steps, without a gain."""
+MOST_PARTS, MOST_UNEVEN_PARTS = 4, 2
+"""The most parts of the default with momentum: more of them need smaller steps, without a gain. Fewer if the entries of
+a row are unevenly distributed over the parts: the noise of a part biases the draws, by about ε (B² - 1) / 12."""
+
+_FRICTION = 0.13
+"""(1 - ρ) / sqrt(ε): with more friction slow directions take longer, with less of it oscillations do."""
+
+_FEW_PARTS = 8
+"""The number of parts up to which the largest step that does not resonate is large enough for the burn-in."""
 
 
 class Metric(Recorded, ABC):
@@ -34,7 +42,9 @@ class Metric(Recorded, ABC):
 
     name: ClassVar[MetricName]
     momentum: float = 0.9
-    """The default ρ. Momentum makes steps ρ/(1-ρ) times longer along slow directions, and no coarser along others."""
+    """The default ρ, or, if it is not 0, the largest for parts that are not cyclic (`momentum_of`).
+
+    Momentum makes steps ρ/(1-ρ) times longer along slow directions, and no coarser along others."""
 
     @abstractmethod
     def refresh(self, factors: Factors, hyper: Hyper, size: float, curvature: float) -> None:
@@ -70,6 +80,7 @@ class Problem:
     tune: int
     momentum: float
     steep: bool  # whether the likelihood is (`Likelihood.steep`)
+    cyclic: bool  # whether the noise of the parts cancels over a cycle
     curvature: float  # of the log posterior along a coefficient of the row with most entries, at the start
 
 
@@ -135,28 +146,33 @@ class NonNegative(Metric):
         return upkeep <= 20 or int(np.log(upkeep) / _LOG_STEP) > int(np.log(upkeep - 1) / _LOG_STEP)
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return step sizes that decay from 0.2 to 0.05, or to smaller ones if there are many parts.
+        """Return step sizes that decay from 0.2 to 0.1, or to smaller ones if there are many parts.
 
         Without momentum, from 0.5 to 0.1, or smaller ones if a part contains few of a row's entries.
         """
+        over = problem.tune * 3 // 4
         if problem.momentum:
-            first, last = (0.02, 0.02) if problem.steep else (0.2, 0.05)
-            bound, over = _resonance(problem), problem.tune * 3 // 4
-            if bound < last:  # but large ones in the first cycles, which have no momentum that could resonate
-                return Decay(first, bound, min(over, EARLY_CYCLES * problem.blocks))
-            return Decay(min(first, bound), last, over)
+            if problem.steep:
+                return Decay(0.02, 0.02, over)
+            bound = _resonance(problem)
+            last = min(0.1, 0.8 * bound) if problem.cyclic else min(0.05, bound)
+            if problem.blocks > _FEW_PARTS:  # but large ones in the first cycles, which have no momentum
+                return Decay(0.2, last, min(over, EARLY_CYCLES * problem.blocks))
+            return Decay(min(0.2, bound), last, over)
         last = min(0.1, 0.4 / problem.blocks) if problem.sparse else 0.1
-        return Decay(5 * last, last, problem.tune * 3 // 4)
+        return Decay(5 * last, last, over)
 
 
-def momentum_of(rho: float, blocks: int, cyclic: bool) -> float:
-    """Return ρ, larger for more than 8 parts: 1 - ρ falls with B^{-3/2}.
+def momentum_of(metric: Metric, step_size: StepSize, cyclic: bool) -> float:
+    """Return the default ρ = 1 - 0.13 sqrt(ε), with ε the last default step size; at most 0.9 for parts not cyclic.
 
-    The step size ε = (2 / B)² falls faster than friction may: along slow directions a chain moves by ε / (1 - ρ). The
-    noise of the parts cancels over a cycle; where they are not cyclic it does not, and less friction would heat the
-    chain.
+    The state oscillates with a phase of about sqrt(ε) per iteration, and friction is in proportion to it. The noise of
+    cyclic parts cancels over a cycle; that of others does not, and less friction would heat the chain.
     """
-    return 1.0 - (1.0 - rho) * (MOST_PARTS / max(blocks, MOST_PARTS)) ** 1.5 if cyclic else rho
+    if not metric.momentum:
+        return 0.0
+    rho = 1.0 - _FRICTION * math.sqrt(step_size.last) if isinstance(step_size, Decay) else metric.momentum
+    return rho if cyclic else min(rho, metric.momentum)
 
 
 def _resonance(problem: Problem) -> float:
@@ -200,15 +216,20 @@ class RealValued(Metric):
         return True
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return step sizes that decay from 0.2 / B to 0.1 / B, or from 2 / K to 1 / K if that is less.
+        """Return step sizes that decay to 1 / B², 0.65 / B² if data are sparse, at most 0.3 and 12 / K.
 
-        Without momentum, twice that; above 0.4 / B the noise of the stochastic gradient inflates the posterior. D is
-        diagonal: if components are correlated, the curvature along their common direction is up to K times that of one.
+        Without momentum, to 0.2 / B, at most 0.1 and 2 / K; above 0.4 / B the noise of the stochastic gradient inflates
+        the posterior. D is diagonal: if components are correlated, the curvature along their common direction is up to
+        K times that of one.
         """
+        over = problem.tune * 3 // 4
+        if problem.momentum and problem.cyclic:
+            last = min(0.3, (0.65 if problem.sparse else 1.0) / problem.blocks**2, 12 / problem.components)
+            return Decay(min(2 * last, 0.3), last, over)
         last = min(0.1, 0.2 / problem.blocks, 2 / problem.components)
         if problem.momentum:
             last = min(0.5 * last, 0.5 * _resonance(problem))
-        return Decay(2 * last, last, problem.tune * 3 // 4)
+        return Decay(2 * last, last, over)
 
 
 METRICS: dict[str, Callable[[], Metric]] = {

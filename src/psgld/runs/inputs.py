@@ -24,6 +24,8 @@ Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 _TUNE_CYCLES, _THIN_CYCLES = 200, 2
 _LEAST_TUNE, _LEAST_THIN = 1000, 10
+"""Iterations of the default plan, unless ten of them take long."""
+_LEAST_TUNE_OF_LARGE, _LEAST_BRIEFS = 400, 4
 DRAWS, _MORE_DRAWS = 200, 3
 """The default number of draws per chain, and how many times as many small data get at most."""
 
@@ -51,10 +53,9 @@ def usual_plan(
     if isinstance(sampler, Planned):
         usual_tune, usual_thin = sampler.default_plan(data)
     else:
-        usual_tune, usual_thin = (
-            max(_LEAST_TUNE, _TUNE_CYCLES * cycle),
-            max(_LEAST_THIN, _THIN_CYCLES * cycle),
-        )
+        share = min(_LEAST_BRIEFS * spare(_LEAST_THIN), 1.0)
+        usual_tune = max(int(_LEAST_TUNE * share), _LEAST_TUNE_OF_LARGE, _TUNE_CYCLES * cycle)
+        usual_thin = max(int(_LEAST_THIN * share), _THIN_CYCLES * cycle)
         more = min(max(spare(usual_thin), 1.0), 10.0)
         usual_tune, usual_thin = int(usual_tune * math.sqrt(more)), int(usual_thin * more)
     usual_draws = int(DRAWS * min(max(spare(usual_thin), 1.0), _MORE_DRAWS))

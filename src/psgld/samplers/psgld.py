@@ -5,7 +5,7 @@
 for each block (b, c) of the part, H_c likewise, both gradients at the old values; then W ← |W|, H ← |H| if they
 are non-negative. With momentum ρ the step is of second order:
 
-    m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ N(0, 1),   W_b ← W_b + m
+    p ← m + ε D ∘ ∇,   m ← ρ p + sqrt((1 - ρ²) ε τ D) ∘ N(0, 1),   W_b ← W_b + (p + m) / 2
 
 The compiled core runs it; `engines/reference/update.py` is the same in NumPy.
 """
@@ -19,7 +19,7 @@ import numpy as np
 
 from ..data.partition import Assigned, Partition, Shuffled, choose_blocks
 from ..data.source import Source
-from ..dynamics.metrics import MOST_PARTS, Identity, Metric
+from ..dynamics.metrics import MOST_PARTS, MOST_UNEVEN_PARTS, Identity, Metric
 from ..dynamics.schedule import Cyclic, Schedule
 from ..dynamics.step_size import StepSize
 from ..engines import Engine
@@ -52,7 +52,7 @@ class PSGLD(Recorded):
     temperature
         τ: 1 samples the posterior, 0 optimises (finds a mode).
     momentum
-        ρ, from 0 (the paper's first-order step) to less than 1; by default 0.9, or 0 with the identity metric.
+        ρ, from 0 (the paper's first-order step) to less than 1; by default 0.95, or 0 with the identity metric.
     dtype
         "float32" or "float64".
     """
@@ -80,7 +80,9 @@ class PSGLD(Recorded):
     def cycle(self, data: Source) -> int:
         """Return the number of iterations in which every entry is read once: B."""
         first_order = self.momentum == 0.0 or self.metric == "identity" or isinstance(self.metric, Identity)
-        return blocks_of(self.blocks, self.partition, data, None if first_order else MOST_PARTS)
+        uneven = data.is_sparse and data.absent != "zero"
+        most = MOST_UNEVEN_PARTS if uneven else MOST_PARTS
+        return blocks_of(self.blocks, self.partition, data, None if first_order else most)
 
     def prepare(self, data: Source, model: FactorModel, engine: Engine, tune: int) -> LangevinSetup:
         """Cut the data into blocks and prepare everything that the chains share."""

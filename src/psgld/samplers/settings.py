@@ -152,18 +152,19 @@ def setup_of(
         share = draws / max(1.0, data.size / blocks)
         subsample = Subsample(draws, grid.cut_for_draws(share))
     metric = _metric(settings.metric, model)
+    uneven = noise is not None or (data.is_sparse and not grid.zeros)
+    problem = Problem(
+        model.components, math.ceil(noise or blocks), uneven, tune,
+        metric.momentum if momentum is None else momentum, model.likelihood.steep,
+        blocks == 1 or isinstance(schedule, Cyclic), _curvature(data, model, moments, start),
+    )  # fmt: skip
+    step = metric.step_size(problem)
     if momentum is None:
-        momentum = momentum_of(metric.momentum, blocks, isinstance(schedule, Cyclic))
-    step = settings.step_size
-    if step is None:
-        uneven = noise is not None or (data.is_sparse and not grid.zeros)
-        parts, curvature = math.ceil(noise or blocks), _curvature(data, model, moments, start)
-        problem = Problem(model.components, parts, uneven, tune, momentum, model.likelihood.steep, curvature)
-        step = metric.step_size(problem)
-        if temperature == 0.0 and isinstance(step, Decay):
-            step = Decay(
-                step.first, 0.1 * step.last, tune
-            )  # smaller steps at the end, to converge to the mode
+        momentum = momentum_of(metric, step, problem.cyclic)
+    if settings.step_size is not None:
+        step = as_step_size(settings.step_size)
+    elif temperature == 0.0 and isinstance(step, Decay):
+        step = Decay(step.first, 0.1 * step.last, tune)  # smaller steps at the end, to converge to the mode
     return LangevinSetup(
         settings, model, data, engine, shift, moments, start, grid, metric, as_step_size(step), schedule,
         temperature, momentum, settings.cycle(data), subsample, bytes_per_iteration,

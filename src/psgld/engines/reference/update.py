@@ -101,12 +101,16 @@ class Rule:
     """The update rule of the rows x of a factor. The metrics, with one number b per coefficient:
 
     identity      D = 1      Γ = 0      b = 1                                  τ' = τ
-    non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk weight_ij / φ + λ_k    τ' = (1 - ε/4 λ/b)² τ  (*)
+    non-negative  D = x/b    Γ = 1/b    b_ik = Σ_j y_jk weight_ij / φ + λ_k    τ' = (1 - ε/4 λ/b)² τ
     real-valued   D = 1/b    Γ = 0      b_ik = n_i q_k + λ_k                   τ' = (1 - ε/2) τ
 
     τ' and, in the non-negative metric, the Milstein term ε τ' Γ (z² - 1)/2 remove most of the discretisation error.
-    With momentum ρ, the step of x is m ← ρ m + ε D ∘ ∇ + sqrt(2 (1 - ρ) ε τ' D) ∘ z. In the non-negative metric
-    it is the step of sqrt(x), and (*) is (1 - h/2 + h/4 λ/b)² τ with h = ε/2(1 + ρ).
+    With momentum ρ the step is that of BAOAB (Leimkuhler and Matthews 2013): force, half a move, friction and noise,
+    half a move,
+
+        p ← m + ε D ∘ ∇,   m ← ρ p + sqrt((1 - ρ²) ε τ D) ∘ z,   x ← x + (p + m) / 2
+
+    In the non-negative metric it is the step of u = sqrt(x), for which D = 1/4b.
     """
 
     factor: int  # 0 = W, 1 = H
@@ -127,27 +131,36 @@ def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule
     """Return rows of a factor after iteration t; `gradient` is s/φ times the gradient of the log-likelihood."""
     b, tau, z = rule.b[rows], rule.temperature, noise(rows, x.shape[1], rule.factor, t, rule.key)
     pull = rule.quadratic * x if rule.quadratic.ndim == 1 else x @ rule.quadratic
-    rho, g = rule.momentum, gradient + rule.linear - pull
-    half = 0.5 * min(epsilon, 1.0) / (1.0 + rho)
-    root = rule.metric == "non-negative" and rho > 0.0
+    g = gradient + rule.linear - pull
+    if rule.momentum > 0.0:
+        return _second_order(x, g, rows, epsilon, rule, z)
+    D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
+    half = 0.5 * min(epsilon, 1.0)
+    heat = np.full_like(b, tau * (1.0 - half) if rule.metric == "real-valued" else tau)
+    if rule.metric == "non-negative":
+        heat *= (1.0 + 0.5 * half * rule.linear / b) ** 2
+    drift = D * (g + rule.inverse / np.maximum(x, 1e-20)) + tau * Gamma
+    drift = np.minimum(drift, np.where(Gamma > 0.0, 20.0 * (x + Gamma), np.inf))  # at most 20 (x + Γ)
+    drift += 0.5 * heat * Gamma * (z**2 - 1.0)
+    moved = x + rule.move * (epsilon * drift + np.sqrt(2.0 * epsilon * heat * D) * z)
+    return np.abs(moved) if rule.mirror else moved
+
+
+def _second_order(x: Array, g: Array, rows: IntArray, epsilon: float, rule: Rule, z: Array) -> Array:
+    """Return rows after a step with momentum; g is the gradient without the `inverse / x` of the prior."""
+    b, tau, root = rule.b[rows], rule.temperature, rule.metric == "non-negative"
     if root:  # u = sqrt(x): D = 1/4b, and dx = 2u du
-        rate, heat = epsilon / (4.0 * b), tau * (1.0 - 0.5 * half - 0.25 * half * rule.linear / b) ** 2
-        drift = rate * (2.0 * (x * g + rule.inverse) + tau) / np.sqrt(np.maximum(x, rate))
-        drift = np.minimum(drift, 0.5 * (np.sqrt(x) + np.sqrt(rate)))  # limit the drift to half of u
-        y, change = np.sqrt(x), drift + np.sqrt(2.0 * (1.0 - rho) * rate * heat) * z
+        y, rate = np.sqrt(x), epsilon / (4.0 * b)
+        force = rate * (2.0 * (x * g + rule.inverse) + tau) / np.sqrt(np.maximum(x, rate))
+        force = np.minimum(force, 0.5 * (y + np.sqrt(rate)))  # limit the push to half of u
     else:
-        D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
-        heat = np.full_like(b, tau * (1.0 - half) if rule.metric == "real-valued" else tau)
-        if rule.metric == "non-negative":
-            heat *= (1.0 + 0.5 * half * rule.linear / b) ** 2
-        drift = D * (g + rule.inverse / np.maximum(x, 1e-20)) + tau * Gamma
-        drift = np.minimum(drift, np.where(Gamma > 0.0, 20.0 * (x + Gamma), np.inf))  # at most 20 (x + Γ)
-        drift += 0.5 * heat * Gamma * (z**2 - 1.0)
-        y, change = x, epsilon * drift + np.sqrt(2.0 * (1.0 - rho) * epsilon * heat * D) * z
-    m = rule.move * (rho * rule.m[rows] + change)
-    if rho > 0.0:  # otherwise there is no momentum to keep
-        rule.m[rows] = np.where((y + m < 0.0) & rule.mirror, -m, m)
-    moved = np.abs(y + m) if rule.mirror else y + m
+        y, rate = x, epsilon / b
+        force = rate * (g + rule.inverse / np.maximum(x, 1e-20))
+    p = rule.move * (rule.m[rows] + force)
+    m = rule.momentum * p + rule.move * np.sqrt((1.0 - rule.momentum**2) * tau * rate) * z
+    moved = y + 0.5 * (p + m)
+    rule.m[rows] = np.where((moved < 0.0) & rule.mirror, -m, m)
+    moved = np.abs(moved) if rule.mirror else moved
     return moved**2 if root else moved
 
 
