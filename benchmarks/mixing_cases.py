@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Data, model, held-out entries (rows, columns, values), passes between draws, and draws; a reference has twice both."""
+    """Data, model, held-out (rows, columns, values), passes between draws, draws; a reference has twice both."""
 
     data: psgld.Observations
     model: psgld.FactorModel

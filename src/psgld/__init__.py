@@ -9,9 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import datasets as datasets
-from .data.observations import Observations, observations, split
+from .data.observations import Observations, observations
 from .data.partition import Assigned, InOrder, Shuffled
 from .data.shards import Shards
+from .data.split import split
 from .dynamics.metrics import Identity, NonNegative, RealValued
 from .dynamics.schedule import Cyclic, Proportional, Reshuffled
 from .dynamics.step_size import Constant, Cyclical, Decay, Power

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checks import is_integer
-from .data.observations import observations, split
+from .data.observations import observations
 from .data.source import Source
+from .data.split import split
 from .errors import DataError, ModelError
 from .models import FactorModel, Likelihood, guess
 from .models import likelihood as as_likelihood

@@ -9,8 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..data.observations import split
 from ..data.source import Source
+from ..data.split import split
 from ..dynamics.metrics import METRICS
 from ..engines import Engine
 from ..errors import DataError, PsgldWarning, SamplingError

@@ -35,7 +35,8 @@ def add(commands: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Read, split, write."""
-    from ..data.observations import Observations, split
+    from ..data.observations import Observations
+    from ..data.split import split
     from ..errors import DataError
     from .output import check_writable, print_json
 

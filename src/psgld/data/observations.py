@@ -319,37 +319,6 @@ class Observations(Constructors, Source):
         return f"Observations({', '.join(parts + labels)})"
 
 
-def split(V: Any, fraction: float = 0.1, seed: int = 0) -> tuple[Observations, Observations]:
-    """Hold out a random fraction of the stored entries of V; return (train, test).
-
-    Both have the shape, the labels and the weights of V, and go wherever data go: `sample(train)`,
-    `posterior.evaluate(test)`. A posterior that was sampled from `train` keeps `test`: `posterior.evaluate()` uses it.
-    If absent entries are zeros, held-out entries count as zeros in `train`, the usual protocol for implicit feedback;
-    `split(psgld.observations(V).filled())` holds out cells, zeros among them.
-
-    Parameters
-    ----------
-    V
-        Data in any form that `sample` takes; shards are loaded into memory.
-    fraction
-        The fraction of the stored entries that is held out.
-    seed
-        The same seed holds out the same entries.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> train, test = split(np.arange(20.0).reshape(4, 5), 0.25)
-    >>> train.stored, test.stored, test.shape
-    (15, 5, (4, 5))
-    """
-    data = observations(V).load()
-    assert isinstance(data, Observations)
-    train, _ = data.split(fraction, seed)
-    assert train.held_out is not None
-    return train, train.held_out
-
-
 def observations(
     V: Any,
     absent: str | None = None,
@@ -412,15 +381,3 @@ def _from_columns(
         return Observations.from_file(V, *columns, absent, duplicates, weights, zero)
     chunks = [V] if is_frame(V) else V
     return Observations.from_chunks(chunks, *columns, absent, duplicates, weights, zero)
-
-
-def without_entries(V: Any) -> Observations | None:
-    """Return a matrix of which nothing was observed, all NaN or sparse without entries; None if V is another one."""
-    if hasattr(V, "tocoo"):
-        none = V.nnz == 0
-    else:
-        none = isinstance(V, np.ndarray) and V.dtype.kind == "f" and V.ndim == 2 and bool(np.isnan(V).all())
-    if not none or min(V.shape) < 1:
-        return None
-    csr = Csr(np.zeros(V.shape[0] + 1, np.int64), np.empty(0, np.int32), np.empty(0))
-    return Observations((int(V.shape[0]), int(V.shape[1])), None, csr, 0)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..checks import is_integer
-from ..data.labels import align_labels, require_known
-from ..data.observations import observations, without_entries
+from ..data.labels import Csr, align_labels, require_known
+from ..data.observations import Observations, observations
 from ..data.seen import Seen
 from ..data.source import Source
 from ..errors import DataError, ModelError, warn
@@ -95,7 +95,7 @@ def new_entries(posterior: Any, V: Any, side: str) -> tuple[Source, Entries]:
 
     Sparse data without labels may end before the last column: what is not stored was not observed.
     """
-    data = without_entries(V) or observations(V).meaning(posterior.seen and posterior.seen.absent)
+    data = _without_entries(V) or observations(V).meaning(posterior.seen and posterior.seen.absent)
     posterior.model.check_values(data.values)
     new = _SIDES.index(side)
     old = 1 - new
@@ -114,6 +114,18 @@ def new_entries(posterior: Any, V: Any, side: str) -> tuple[Source, Entries]:
         own, place[at], v, data.shape[new], data.absent == "zero", data.entry_weights, data.zero_weight
     )
     return data, entries
+
+
+def _without_entries(V: Any) -> Observations | None:
+    """Return a matrix of which nothing was observed, all NaN or sparse without entries; None if V is another one."""
+    if hasattr(V, "tocoo"):
+        none = V.nnz == 0
+    else:
+        none = isinstance(V, np.ndarray) and V.dtype.kind == "f" and V.ndim == 2 and bool(np.isnan(V).all())
+    if not none or min(V.shape) < 1:
+        return None
+    csr = Csr(np.zeros(V.shape[0] + 1, np.int64), np.empty(0, np.int32), np.empty(0))
+    return Observations((int(V.shape[0]), int(V.shape[1])), None, csr, 0)
 
 
 def seed_of(seed: int, axis: int) -> int:
