@@ -52,15 +52,22 @@ class Folder:
         return quick if self.quick else full
 
     def piece(self, name: str, settings: Record, make: Callable[[], Record]) -> Record:
-        """Return a piece of an experiment. It is made once for its settings, and kept in a file."""
+        """Return a piece of an experiment. It is made once for its settings and this version, and kept in a file."""
         file = self.path / "pieces" / f"{name}.json"
         settings = json.loads(json.dumps(settings))
         if file.is_file():
             kept: Record = json.loads(file.read_text(encoding="utf-8"))
-            if kept["settings"] == settings:
+            if (kept["settings"], kept["version"]) == (settings, psgld.__version__):
                 return dict(kept["found"])
         print(f"  {name} …", flush=True)
-        record = {"settings": settings, "found": make(), "when": now(), "load": round(os.getloadavg()[0], 1)}
+        found, load = make(), round(os.getloadavg()[0], 1)
+        record = {
+            "settings": settings,
+            "version": psgld.__version__,
+            "found": found,
+            "when": now(),
+            "load": load,
+        }
         beside = file.with_suffix(".new")
         beside.write_text(json.dumps(record, default=_plain), encoding="utf-8")
         beside.rename(file)
