@@ -162,7 +162,9 @@ def test_the_same_chain(name, tmp_path):
                 np.testing.assert_array_equal(got, want, err_msg=what)
             else:
                 atol = 1e-5 * np.abs(want).max()
-                np.testing.assert_allclose(got, want, rtol=1e-4, atol=atol, err_msg=what)
+                # lp has Σ log x, and of an x near zero rounding leaves few digits.
+                rtol = 1e-3 if array == "stats/lp" else 1e-4
+                np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=what)
 
 
 def test_every_engine_is_here():
