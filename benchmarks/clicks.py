@@ -97,7 +97,7 @@ METHODS: dict[str, Method] = {
     "Poisson, GammaPrior(0.3)": bayesian(
         psgld.FactorModel(RANK, "poisson", psgld.GammaPrior(0.3), psgld.GammaPrior(0.3))
     ),
-    "Poisson, Exponential()": bayesian(psgld.FactorModel(RANK, "poisson")),
+    "Poisson, Exponential()": bayesian(psgld.FactorModel(RANK, "poisson", psgld.Exponential())),
 }
 
 

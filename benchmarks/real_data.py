@@ -105,8 +105,8 @@ def counts(X: sparse.csr_array) -> Iterator[Row]:
     words = float(test.sum())
     nmf = _best_nmf(train, test)
     for name, prior, barred in (
-        ("", psgld.Exponential(), _PLAIN),
-        (", gamma", psgld.GammaPrior(0.3), _SMOOTHED),
+        ("", psgld.GammaPrior(), _SMOOTHED),
+        (", exponential", psgld.Exponential(), _PLAIN),
     ):
         start = time.perf_counter()
         post = psgld.sample(data, psgld.FactorModel(20, "poisson", prior, prior), progress=False)

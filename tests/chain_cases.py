@@ -7,7 +7,7 @@ import numpy as np
 import psgld
 from psgld import PSGLD, FactorModel, Observations
 
-ARRAYS = ("W", "H", "row_bias", "col_bias", "row_rate", "col_rate", "offset", "phi")
+ARRAYS = ("W", "H", "row_bias", "col_bias", "row_rate", "col_rate", "row_shape", "col_shape", "offset", "phi")
 
 
 def counts(rows, cols, density=None, seed=0):

@@ -254,12 +254,24 @@ def counts(which: str) -> Case:
 def fold_in(dtype: Any) -> Case:
     given = {
         "h": np.ones((S, J, K), dtype), "phi": np.ones(S), "linear": -np.ones((S, K)), "quadratic": np.zeros((S, K)),
-        "coupling": np.zeros((S, K, K)), "inverse": 0.0, "real": False, "offset": np.zeros((S, J)), "family": "poisson",
+        "coupling": np.zeros((S, K, K)), "inverse": np.zeros(S), "real": False,
+        "offset": np.zeros((S, J)), "family": "poisson",
         "parameters": np.ones((S, 1)), "floor": 1e-30, "start": START, "index": INDEX, "value": VALUE,
         "weight": np.ones(len(VALUE)), "zeros": False, "zero_weight": 1.0, "sweeps": 1, "seed": 1,
         "out": np.zeros((S, I, K), dtype),
     }  # fmt: skip
-    sized = ("phi", "linear", "quadratic", "coupling", "offset", "parameters", "value", "weight", "out")
+    sized = (
+        "phi",
+        "linear",
+        "quadratic",
+        "coupling",
+        "inverse",
+        "offset",
+        "parameters",
+        "value",
+        "weight",
+        "out",
+    )
     return Case(lambda **a: _core.fold_in(POOL, *a.values()), given, {"index": J}, ("start",), sized=sized)
 
 

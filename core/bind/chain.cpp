@@ -109,6 +109,12 @@ void bind_chain(nb::module_& m, const char* name) {
       .def_prop_rw(
           "mirror", [](const C& c) { return c.mirror; }, [](C& c, bool x) { c.mirror = x; })
       .def_prop_rw(
+          "sums_logs", [](const C& c) { return c.sums_logs; },
+          [](C& c, bool x) {
+            c.sums_logs = x;
+            c.changed();
+          })
+      .def_prop_rw(
           "temperature", [](const C& c) { return static_cast<double>(c.temperature); },
           [](C& c, double x) { c.temperature = static_cast<T>(x); })
       .def_prop_rw(
@@ -204,7 +210,7 @@ void bind_chain(nb::module_& m, const char* name) {
                           static_cast<int>(out.shape(2)) <= c.components && out.shape(2) == W.shape(2),
                       "wrong shape");
             }
-            auto sums = make_array<double>({n, 2, 2, static_cast<size_t>(c.components)});
+            auto sums = make_array<double>({n, 2, 3, static_cast<size_t>(c.components)});
             auto kernel = make_array<double>({n});
             Marks<T> taken{span(marks), monitored<T>(c, rows, columns, v, weights), sums.data(),
                            kernel.data()};
@@ -263,8 +269,8 @@ void bind_chain(nb::module_& m, const char* name) {
       .def("fresh_squares", &C::fresh_squares, "pool"_a, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "sums",
-          [](C& c, Pool& pool) {  // (W and H; x, x^2 and count x^2; components)
-            auto out = make_array<double>({2, 3, static_cast<size_t>(c.components)});
+          [](C& c, Pool& pool) {  // (W and H; x, x^2, log x and count x^2; components)
+            auto out = make_array<double>({2, 4, static_cast<size_t>(c.components)});
             nb::gil_scoped_release release;
             c.sums(pool, out.data());
             return out;
@@ -272,13 +278,13 @@ void bind_chain(nb::module_& m, const char* name) {
           "pool"_a)
       .def(
           "strip_sums",
-          [](C& c, int which, In<int64_t> strips) {  // (strips; x, x^2 and count x^2; components)
-            const size_t width = c.components;
+          [](C& c, int which, In<int64_t> strips) {  // (strips; x, x^2, log x and count x^2; components)
+            const size_t width = 4 * static_cast<size_t>(c.components);
             require_indices(span(strips), c.side(which).rows.size(), "strip");
-            auto out = make_array<double>({strips.shape(0), 3 * width});
+            auto out = make_array<double>({strips.shape(0), width});
             for (size_t s = 0; s < strips.shape(0); ++s) {
               const int64_t b = strips.data()[s];
-              c.strip_sums(c.side(which), c.factor(which), static_cast<int>(b), out.data() + s * 3 * width);
+              c.strip_sums(c.side(which), c.factor(which), static_cast<int>(b), out.data() + s * width);
             }
             return out;
           },

@@ -181,12 +181,13 @@ void bind_draws(nb::module_& m, const char* name) {
   m.def(
       "fold_in",
       [](Pool& pool, In<T, 3> h, In<double> phi, In<double, 2> linear, In<double, 2> quadratic,
-         In<double, 3> coupling, double inverse, bool real, In<double, 2> offset, const std::string& name,
+         In<double, 3> coupling, In<double> inverse, bool real, In<double, 2> offset, const std::string& name,
          In<double, 2> parameters, double floor, In<int64_t> start, In<int32_t> index, In<double> value,
          In<double> weight, bool zeros, double zero_weight, int sweeps, uint64_t seed, Out<T, 3> out) {
         const size_t draws = h.shape(0), components = h.shape(2), rows = out.shape(1);
         require(phi.shape(0) == draws && linear.shape(0) == draws && quadratic.shape(0) == draws &&
-                    linear.shape(1) == components && quadratic.shape(1) == components,
+                    linear.shape(1) == components && quadratic.shape(1) == components &&
+                    inverse.shape(0) == draws,
                 "wrong shape of the prior");
         require(out.shape(0) == draws && out.shape(2) == components, "wrong shape");
         require(index.shape(0) == value.shape(0), "wrong shape of the entries");
@@ -209,7 +210,7 @@ void bind_draws(nb::module_& m, const char* name) {
                           linear.data(),
                           quadratic.data(),
                           coupling.size() ? coupling.data() : nullptr,
-                          inverse,
+                          inverse.data(),
                           real,
                           offset.size() ? offset.data() : nullptr,
                           family,

@@ -41,7 +41,7 @@ struct Monitored {
   std::span<const T> values, weights = {};
 };
 
-// What is taken down after some of the iterations of a stretch: the sums (2; x, x^2; components) as of
+// What is taken down after some of the iterations of a stretch: the sums (2; x, x^2, log x; components) as of
 // `sums`, the log kernel at entries, and the first `width` components of W and H where there is room for
 // them.
 template <class T>
@@ -61,7 +61,7 @@ class Chain {
   Factor<T> outer, inner;
   Likelihood<T> likelihood;
   Metric metric = Metric::identity;
-  bool mirror = false;
+  bool mirror = false, sums_logs = false;  // sums_logs: whether `sums` has those of log x, else zeros
   T temperature = 1, momentum = 0, phi = 1;
   uint64_t key = 0;
 
@@ -104,12 +104,13 @@ class Chain {
   // The same at the present state: a pass over V that leaves what `accumulate` added up alone.
   double fresh_squares(Pool& pool);
 
-  // Column sums of the first `quantities` of x, x^2 and count x^2 of a strip: (quantities, components).
+  // Column sums of the first `quantities` of x, x^2, log x and count x^2 of a strip: (quantities,
+  // components).
   void strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out,
-                  int quantities = 3) const;
+                  int quantities = 4) const;
 
-  // The column sums of both factors, added up as `group_sums.hpp` has it: (2; x, x^2, count x^2; components),
-  // W first.
+  // The column sums of both factors, added up as `group_sums.hpp` has it: (2; x, x^2, log x, count x^2;
+  // components), W first.
   void sums(Pool& pool, double* out);
 
   // Sum of log p(v | mu), without its normaliser and times phi, at entries.

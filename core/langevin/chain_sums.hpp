@@ -11,8 +11,8 @@
 
 namespace psgld {
 
-// Sums over a factor: of x, x^2 and count x^2; at a mark, of x and x^2.
-constexpr int kAllSums = 3, kMarkSums = 2;
+// Sums over a factor: of x, x^2, log x and count x^2; at a mark, of the first three.
+constexpr int kAllSums = 4, kMarkSums = 3;
 
 // Runs of entries whose log kernels are added up first.
 template <class T>
@@ -53,9 +53,12 @@ template <class T>
 void Chain<T>::strip_sums(const Side<T>& side, const Factor<T>& factor, int strip, double* out,
                           int quantities) const {
   const size_t first = side.first[strip];
+  double* logs = out + 2 * components;
+  if (!sums_logs) std::fill_n(logs, components, 0.0);
   langevin_kernels<T>().column_sums(factor.x.data() + first * factor.stride, side.counts.data() + first,
                                     side.rows[strip], factor.stride, components, out, out + components,
-                                    quantities == kAllSums ? out + 2 * components : nullptr);
+                                    sums_logs ? logs : nullptr,
+                                    quantities == kAllSums ? logs + components : nullptr);
 }
 
 template <class T>

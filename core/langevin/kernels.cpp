@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -257,19 +258,20 @@ double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* weight, 
 
 template <class T>
 void column_sums(const T* x, const T* counts, int64_t rows, int stride, int components, double* sum,
-                 double* squares, double* weighted) {
+                 double* squares, double* logs, double* weighted) {
   // Rows are summed in the precision of the factors over short runs, in double over the runs; four sums side
   // by side hide the latency of an addition.
   constexpr int L = kLanes<T>, run = 64, lanes = 4;
-  auto add_up = [&](auto with_weights) {
+  auto add_up = [&](auto with_logs, auto with_weights) {
     for (int64_t r = 0; r < rows; r += run)
       for (int k = 0; k < stride; k += L) {
-        Vec<T> s[lanes] = {}, s2[lanes] = {}, sw[lanes] = {};
+        Vec<T> s[lanes] = {}, s2[lanes] = {}, sl[lanes] = {}, sw[lanes] = {};
         const int n = static_cast<int>(rows - r < run ? rows - r : run);
         auto add = [&](int i, int lane) {
           const Vec<T> w = load_unaligned(x + (r + i) * stride + k);
           s[lane] += w;
           s2[lane] += w * w;  // rounded once where the processor can, with or without the line below
+          if constexpr (with_logs) sl[lane] += vlog(vmax(splat(std::numeric_limits<T>::min()), w));
           if constexpr (with_weights) sw[lane] += (counts[r + i] * w) * w;
         };
         int i = 0;
@@ -282,14 +284,18 @@ void column_sums(const T* x, const T* counts, int64_t rows, int stride, int comp
         };
         put(s, sum);
         put(s2, squares);
+        if constexpr (with_logs) put(sl, logs);
         if constexpr (with_weights) put(sw, weighted);
       }
   };
   std::fill_n(sum, components, 0.0);
   std::fill_n(squares, components, 0.0);
-  if (!weighted) return add_up(std::false_type{});
-  std::fill_n(weighted, components, 0.0);
-  add_up(std::true_type{});
+  for (double* more : {logs, weighted})
+    if (more) std::fill_n(more, components, 0.0);
+  auto with_logs = [&](auto with) {
+    weighted ? add_up(with, std::true_type{}) : add_up(with, std::false_type{});
+  };
+  logs ? with_logs(std::true_type{}) : with_logs(std::false_type{});
 }
 
 template <class T>

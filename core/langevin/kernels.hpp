@@ -31,9 +31,10 @@ struct LangevinKernels {
                const int64_t* j, int64_t n, T* out);
   // `weight` is null where each entry counts once.
   double (*log_kernel)(const Likelihood<T>&, const T* v, const T* weight, const T* mu, int64_t n);
-  // Column sums of x, of x^2, and of x^2 weighted by the counts, unless `weighted` is null.
+  // Column sums of x, of x^2, of log x, and of x^2 weighted by the counts; not of the last two where the
+  // place for them is null.
   void (*column_sums)(const T* x, const T* counts, int64_t rows, int stride, int components, double* sum,
-                      double* squares, double* weighted);
+                      double* squares, double* logs, double* weighted);
   // Row r of x becomes row ids[r] of out: whole cache lines, past the caches.
   void (*stream_rows)(const T* x, int64_t rows, int stride, const uint32_t* ids, int64_t width, T* out);
   // Adds x x' over the rows to sum, components x components.

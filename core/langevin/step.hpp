@@ -21,12 +21,15 @@
 // and where x < 0 is mirrored, so is m. For a Gaussian of any curvature below 4 / (eps D) its variance of x
 // is exact. In the non-negative metric it moves u = sqrt(x), in which D = 1/4b is constant: a momentum kept
 // in x would not know that D changes under it, and miss the posterior at any step.
+//
+// A prior of shape below 1 has no bound at zero: near_zero.hpp has the coordinate in which it has one.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
 #include "common/kernels.hpp"
+#include "langevin/near_zero.hpp"
 #include "langevin/prefetch.hpp"
 #include "random/noise.hpp"
 
@@ -100,6 +103,44 @@ inline void move_root(const Rule<T>& rule, T root_step, Vec<T>& w, Vec<T>& m, Ve
   m = u + d < T(0) ? -m : m;
 }
 
+// A step near zero of x, or of u = sqrt(x), of which inverse / x is handled by the coordinate: returned is
+// where it goes. `m` is used with momentum only.
+template <class T, bool second_order>
+inline Vec<T> move_near_zero(const Rule<T>& rule, const NearZero<T>& zero, Vec<T> y, Vec<T> push, Vec<T> kick,
+                             Vec<T> edge, Vec<T> move, Vec<T>& m) {
+  const Vec<T> d = second_order ? drift<T>(rule, push, kick, move, m) : move * (push + kick);
+  return zero.leave(y + d, m, edge);
+}
+
+// w after a step, where it moves; never 0, from where it would not return. NaN stays.
+template <class T>
+inline Vec<T> positive_where(Vec<T> move, Vec<T> w, Vec<T> then) {
+  return move == T(0) ? w : vmax(splat(std::numeric_limits<T>::min()), then);
+}
+
+template <class T, bool second_order>
+inline Vec<T> move_root_near_zero(const Rule<T>& rule, const NearZero<T>& zero, T root_step, Vec<T> w,
+                                  Vec<T> g, Vec<T> kick, Vec<T> root, Vec<T> move, Vec<T>& m) {
+  const Vec<T> u = vsqrt<T>(w), near = root_step * root, edge = T(kNearZeroSteps) * near;
+  const Vec<T> outside = (T(2) * w * g + (2 * rule.inverse + rule.temperature)) / vmax(u, edge);
+  const auto [y, slope] = zero.enter(u, edge);
+  const Vec<T> push =
+      at_most<T>(T(0.5) * (u + near), near * near * (u < edge ? T(2) * u * g * slope : outside));
+  const Vec<T> then = move_near_zero<T, second_order>(rule, zero, y, push, kick, edge, move, m);
+  return positive_where<T>(move, w, then * then);
+}
+
+// In the metrics that are constant: D = 1, or 1/b.
+template <class T, bool second_order>
+inline Vec<T> move_plain_near_zero(const Rule<T>& rule, const NearZero<T>& zero, Vec<T> w, Vec<T> g,
+                                   Vec<T> kick, Vec<T> root, Vec<T> move, Vec<T>& m) {
+  const Vec<T> edge = T(kNearZeroSteps) * std::sqrt(rule.step) * root;
+  const auto [y, slope] = zero.enter(w, edge);
+  const Vec<T> push = root * root * rule.step * (w < edge ? g * slope : g + rule.inverse / vmax(w, edge));
+  const Vec<T> then = move_near_zero<T, second_order>(rule, zero, y, push, kick, edge, move, m);
+  return positive_where<T>(move, w, then);
+}
+
 // The counts of the rows of each lane, `index` rows on.
 inline VecF lane_counts(const float* counts, const int32_t* index) {
   return (VecF)permute((VecU)load_unaligned(counts), load_unaligned(index));
@@ -121,6 +162,10 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
                              (metric == Metric::real_valued && !second_order ? 1 - half : T(1)));
   // That of u in the non-negative metric, without 1 / sqrt(b): sqrt(tau') is a line in 1/b.
   const T level = T(0.5) * spread, slope = T(0.25) * spread * half, root_step = T(0.5) * std::sqrt(rule.step);
+  // That of the first-order step of u near zero, a line in 1/b as well.
+  const T near_level = level * (second_order ? T(1) : 1 - T(0.5) * half), near_slope = T(-0.5) * slope;
+  const NearZero<T> zero(rule, metric == Metric::non_negative);
+  const bool unbounded = rule.mirror && zero.applies();
   const int noise_stride = (rule.components + 3) / 4 * 4, stride = rule.stride;
   T* x = strip.x + static_cast<size_t>(first) * stride;
   T* momentum = second_order ? strip.momentum + static_cast<size_t>(first) * stride : nullptr;
@@ -136,6 +181,15 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
       Vec<T> g = rule.scale * load(gradient + at) + linear - quadratic * w, change;
       if constexpr (metric == Metric::non_negative) {
         const Vec<T> root = load(inverse_root + at), inverse_b = root * root;
+        if (unbounded) {
+          Vec<T> m = second_order ? load(momentum + at) : Vec<T>{};
+          const Vec<T> spread_u =
+              second_order ? level * root : root * (near_slope * linear * inverse_b + near_level);
+          w = move_root_near_zero<T, second_order>(rule, zero, root_step, w, g, spread_u * z, root, move, m);
+          if constexpr (second_order) store(momentum + at, m);
+          store(x + at, w);
+          continue;
+        }
         if constexpr (second_order) {
           Vec<T> m = load(momentum + at);
           move_root<T>(rule, root_step, w, m, g, level * root * z, root, move);
@@ -147,12 +201,19 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
         change = square_change<T>(rule, w, g, z, a, inverse_b);
       } else {
         Vec<T> root = splat<T>(1);
-        if (rule.inverse != 0) g += rule.inverse / vmax(w, splat<T>(T(1e-20)));
         if constexpr (metric == Metric::real_valued) {
           const T* counts = strip.counts + first + r;
           const Vec<T> count = run == 1 ? splat(*counts) : lane_counts(counts, pattern.row + k);
           root = vrsqrt<T>(count * curvature + ridge);
         }
+        if (unbounded) {
+          Vec<T> m = second_order ? load(momentum + at) : Vec<T>{};
+          w = move_plain_near_zero<T, second_order>(rule, zero, w, g, root * (spread * z), root, move, m);
+          if constexpr (second_order) store(momentum + at, m);
+          store(x + at, w);
+          continue;
+        }
+        if (rule.inverse != 0) g += rule.inverse / vmax(w, splat<T>(T(1e-20)));
         if constexpr (second_order) {
           Vec<T> m = load(momentum + at);
           w += drift<T>(rule, root * (rule.step * root * g), root * (spread * z), move, m);

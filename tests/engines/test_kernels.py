@@ -47,7 +47,7 @@ class Problem:
 
     def __init__(
         self, shape, rank, family, form="dense", metric="identity", dtype="float64", temperature=1.0, seed=0,
-        momentum=0.0,
+        momentum=0.0, inverse=None,
     ):  # fmt: skip
         rng = np.random.default_rng([seed, *shape, rank])
         (rows, cols, blocks), self.metric, self.dtype = shape, metric, np.dtype(dtype)
@@ -55,7 +55,7 @@ class Problem:
         _, self.theta = self.likelihood.split(self.likelihood.typical(2.0))
         self.model = reference.Model(self.likelihood, FLOOR, self.theta)
         self.rank, self.phi, self.step, self.temperature = rank, 1.7, STEPS[metric], temperature
-        self.momentum = momentum
+        self.momentum, self.inverse = momentum, inverse
         self.strips = uneven(rows, blocks, rng), uneven(cols, blocks, rng)
         self.V, self.data = self._data(rows, cols, form, rng)
         self.x = [self._factor(n, rng) for n in (rows, cols)]
@@ -111,6 +111,7 @@ class Problem:
             rate, linear, quadratic = rng.uniform(0.5, 2.0, (3, K))
             # One factor with, one without. In the other metrics 1/x would magnify rounding near 0.
             inverse = 0.25 if which == H and self.metric == "non-negative" else 0.0
+            inverse = inverse if self.inverse is None else self.inverse
             linear = -linear if nonnegative else linear - 1.0
             move = np.ones(K)
             move[K // 2] = 0.0 if K > 1 and which == H else 1.0
@@ -215,6 +216,29 @@ def test_a_mean_close_to_zero_does_not_send_coefficients_away(beta, momentum, mo
     use_compiled_noise(monkeypatch, problem)
     problem.check(rtol=1e-9, atol=1e-12)
     assert max(problem.chain.factor(which).max() for which in (W, H)) < 100
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("shape", [0.1, 0.7])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_near_zero_under_a_density_without_bound(metric, shape, momentum, dtype, monkeypatch):
+    beta = 2.0 if metric == "real-valued" else 1.0
+    problem = Problem((37, 23, 3), 8, beta, metric=metric, dtype=dtype, momentum=momentum, inverse=shape - 1)
+    rng = np.random.default_rng(0)
+    for which in (W, H):
+        rule = problem.rules[which]
+        rule.__dict__["mirror"] = True
+        tiny = rng.random(problem.x[which].shape) < 0.5
+        problem.x[which] = problem._round(
+            np.where(tiny, rng.gamma(shape, 1e-4, tiny.shape), np.abs(problem.x[which]))
+        )
+        problem.chain.set_factor(which, problem.x[which])
+    problem.chain.core.mirror = True
+    use_compiled_noise(monkeypatch, problem)
+    tolerance = {"rtol": 1e-9, "atol": 1e-13} if dtype == "float64" else {"rtol": 2e-3, "atol": 1e-5}
+    problem.check(**tolerance)
+    assert all((problem.chain.factor(which) >= 0).all() for which in (W, H))
 
 
 @pytest.mark.parametrize("rank", RANKS)
@@ -440,9 +464,15 @@ def test_sums_of_a_factor(rank, shape, form, dtype):
     problem = Problem(shape, rank, 1.0, form, dtype=dtype)
     for which in (W, H):
         x, counts = problem.x[which], (~np.isnan(problem.V)).sum(axis=1 - which)
-        expected = x.sum(axis=0), (x**2).sum(axis=0), counts @ x**2
-        for got, want in zip(problem.chain.sums()[which], expected, strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-12 if dtype == "float64" else 1e-5)
+        signed = (x < 0).any()
+        for logs in (False, True) if not signed else (False,):
+            problem.chain.core.sums_logs = logs
+            sum_log = np.log(x).sum(axis=0) if logs else np.zeros(rank)
+            expected = x.sum(axis=0), (x**2).sum(axis=0), sum_log, counts @ x**2
+            for got, want in zip(problem.chain.sums()[which], expected, strict=True):
+                np.testing.assert_allclose(
+                    got, want, rtol=1e-12 if dtype == "float64" else 1e-5, atol=1e-4 * logs
+                )
 
 
 @pytest.mark.parametrize("shape", [(200, 23, 3), (23, 200, 3), (4000, 5, 2)])

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import gammaln, logsumexp
 
 from psgld.models import (
     CompoundPoisson,
@@ -30,7 +31,8 @@ SCALES = [1e-4, 1.0, 1e4]
 
 
 def stats_of(x):
-    return FactorStats(len(x), x.sum(0), (x**2).sum(0))
+    logs = np.log(x).sum(0) if (x > 0).all() else None
+    return FactorStats(len(x), x.sum(0), (x**2).sum(0), sum_log=logs)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -101,13 +103,48 @@ def test_draws_of_a_biased_gaussian_are_the_conditionals():
 
 
 def test_draw_of_an_exponential_rate():
-    rng, model = np.random.default_rng(5), FactorModel(3, "poisson", col_prior=Exponential(2.0))
+    rng, model = np.random.default_rng(5), FactorModel(3, "poisson", Exponential(), Exponential(2.0))
     first = start(model, Moments(6.0, 2.0, 100), theta=(1.0,))
     w = rng.gamma(2.0, size=(10, 3))
     drawn = [draw(model, first, first, [stats_of(w), stats_of(w)], rng, 1.0, 1) for _ in range(3000)]
     rate = 1 / first.row_rate[0] + w.sum()
     assert stats.kstest([h.row_rate[0] for h in drawn], stats.gamma(31, scale=1 / rate).cdf).pvalue > 1e-3
     assert all((h.col_rate == 2.0).all() and h.phi == 1.0 and h.offset == 0.0 for h in drawn)
+
+
+@pytest.mark.parametrize(
+    ("row", "rows"),
+    [(GammaPrior(), 9), (GammaPrior(), 11), (GammaPrior(rate=2.0), 9)],
+    ids=["learnt rate", "fixed mean", "given rate"],
+)
+def test_draws_of_a_shape_are_its_conditional(row, rows):
+    """By quadrature over log a, with the rate integrated out by scipy's own formulas, or fixed."""
+    rng, model = np.random.default_rng(3), FactorModel(2, "poisson", row, GammaPrior())
+    first = start(model, Moments(6.0, 2.0, 100), theta=(1.0,))
+    w, h = rng.gamma(0.4, 2.0, size=(rows, 2)), rng.gamma(2.0, size=(10, 2))
+    mean, n, now = 1.0 / first.row_rate[0], w.size, first
+    drawn = []
+    for _ in range(3000):
+        now = draw(model, now, first, [stats_of(w), stats_of(h)], rng)
+        drawn.append((now.modes[0].shape, now.row_rate[0]))
+    a, rates = np.exp(np.linspace(-4, 3, 2001)), np.geomspace(1e-3, 1e3, 1001)
+    if row.given is not None:
+        log_density = stats.gamma.logpdf(w.ravel()[:, None], a, scale=1 / row.given).sum(0)
+    elif rows > 10:
+        log_density = stats.gamma.logpdf(w.ravel()[:, None], a, scale=mean / a).sum(0)
+    else:
+        joint = n * (a[:, None] * np.log(rates) - gammaln(a)[:, None]) - rates * (w.sum() + mean / a[:, None])
+        joint += (a[:, None] - 1.0) * np.log(w).sum() + np.log(mean / a)[:, None] + np.log(rates)
+        log_density = logsumexp(joint, axis=1)
+    weight = np.exp(log_density - 0.5 * np.log(a) ** 2 - log_density.max())
+    cdf = np.cumsum(weight) / weight.sum()
+    shapes, rate = np.array(drawn).T
+    assert stats.kstest(np.interp(shapes[::3], a, cdf), "uniform").pvalue > 1e-3
+    if row.given is not None or rows > 10:
+        np.testing.assert_allclose(rate, row.given or shapes / mean)
+    else:
+        uniform = stats.gamma.cdf(rate * (w.sum() + mean / shapes), 1.0 + n * shapes)
+        assert stats.kstest(uniform[::3], "uniform").pvalue > 1e-3
 
 
 def test_without_residuals_the_noise_stays():
@@ -117,8 +154,11 @@ def test_without_residuals_the_noise_stays():
     assert draw(model, first, first, [x, x], np.random.default_rng(0)).phi == 0.5
 
 
-def test_there_and_back():
-    hyper = start(FactorModel(3, "gaussian", bias=True), Moments(1.0, 2.0, 10), (0.1,))
+@pytest.mark.parametrize(
+    "model", [FactorModel(3, "gaussian", bias=True), FactorModel(3, "poisson")], ids=repr
+)
+def test_there_and_back(model):
+    hyper = start(model, Moments(1.0, 2.0, 10), (0.1,))
     again = Hyper.from_dict(json.loads(json.dumps(hyper.to_dict())))
     assert again.to_dict() == hyper.to_dict()
 

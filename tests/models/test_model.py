@@ -15,14 +15,15 @@ from psgld.models import LIKELIHOODS, Exponential, FactorModel, GammaPrior, Gaus
 def test_priors_follow_the_likelihood(name):
     model = FactorModel(rank=3, likelihood=name)
     real = name in ("gaussian", "bernoulli", "ordinal")
-    expected = Normal() if real else Exponential()
+    expected = Normal() if real else GammaPrior()
     assert model.row_prior == model.col_prior == expected
     assert model.nonnegative != real
     assert model.likelihood == LIKELIHOODS[name]()
 
 
 def test_one_prior_given_decides_the_kind_of_the_other():
-    assert FactorModel(3, "gaussian", row_prior=GammaPrior(2.0)).col_prior == Exponential()
+    assert FactorModel(3, "gaussian", row_prior=GammaPrior(2.0)).col_prior == GammaPrior()
+    assert FactorModel(3, "poisson", col_prior=Exponential(2.0)).row_prior == Exponential()
     assert FactorModel(3, "gaussian", col_prior=Normal(1.0)).row_prior == Normal()
 
 

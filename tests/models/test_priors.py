@@ -21,7 +21,15 @@ from psgld.models.priors.families import (
     prior_from_dict,
 )
 
-CASES = [Exponential(), GammaPrior(0.5), GammaPrior(1.0), GammaPrior(3.0), Normal(), NormalWishart()]
+CASES = [
+    Exponential(),
+    GammaPrior(0.5),
+    GammaPrior(1.0),
+    GammaPrior(3.0),
+    GammaPrior().at_shape(0.4),
+    Normal(),
+    NormalWishart(),
+]
 each = pytest.mark.parametrize("prior", CASES, ids=repr)
 SIZES = st.floats(0.1, 10.0)
 
@@ -67,7 +75,7 @@ def test_log_densities_agree_with_scipy():
 
 
 def test_sum_of_logs_is_asked_for_only_where_it_matters():
-    assert [p.needs_log_sum for p in CASES] == [False, True, False, True, False, False]
+    assert [p.needs_log_sum for p in CASES] == [False, True, False, True, True, False, False]
     with pytest.raises(ModelError, match="needs sum_log"):
         GammaPrior(2.0).log_density_from_sums(1, 1.0, 1.0, 1.0)
 
@@ -92,7 +100,16 @@ def test_rate_and_size_are_inverse(prior, size):
 
 
 @pytest.mark.parametrize(
-    "prior", [*CASES, Exponential(2), GammaPrior(0.3, 1.0), Normal(np.float32(0.5))], ids=repr
+    "prior",
+    [
+        *CASES,
+        Exponential(2),
+        GammaPrior(),
+        GammaPrior(rate=2.0),
+        GammaPrior(0.3, 1.0),
+        Normal(np.float32(0.5)),
+    ],
+    ids=repr,
 )
 def test_there_and_back(prior):
     assert prior_from_dict(json.loads(json.dumps(prior.to_dict()))) == prior
@@ -101,7 +118,7 @@ def test_there_and_back(prior):
 def test_what_is_learnt_and_what_is_given():
     assert Exponential().learnt and Exponential().given is None
     assert not Normal(2.0).learnt and Normal(2.0).given == 2.0
-    assert [p.nonnegative for p in CASES] == [True, True, True, True, False, False]
+    assert [p.nonnegative for p in CASES] == [True, True, True, True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -112,6 +129,7 @@ def test_what_is_learnt_and_what_is_given():
         (lambda: Exponential("1"), "got '1'"),
         (lambda: GammaPrior(-1.0), "GammaPrior: shape must be a finite number > 0, got -1.0"),
         (lambda: GammaPrior(True), "got True"),
+        (lambda: GammaPrior().score(1.0, 1.0), "has no shape yet, it is learnt"),
         (lambda: GammaPrior(1.0, math.nan), "rate must be a finite number > 0, got nan"),
         (lambda: NormalWishart(0.0), "NormalWishart: beta0 must be a finite number > 0, got 0.0"),
         (lambda: NormalWishart(nu0=-1), "NormalWishart: nu0 must be a finite number > 0, got -1"),
@@ -125,3 +143,11 @@ def test_what_is_learnt_and_what_is_given():
 def test_priors_that_do_not_exist(make, message):
     with pytest.raises(ModelError, match=message):
         make()
+
+
+def test_a_learnt_shape_is_filled_in_and_a_given_one_stays():
+    learnt = GammaPrior(rate=2.0)
+    assert learnt.learns_shape and learnt.learnt and learnt.given == 2.0 and learnt.needs_log_sum
+    assert learnt.at_shape(0.3) == GammaPrior(0.3, 2.0)
+    for prior in (GammaPrior(0.5), Exponential(), Normal()):
+        assert not prior.learns_shape and prior.at_shape(3.0) is prior

@@ -109,6 +109,20 @@ def test_one_component_against_quadrature(case):
     assert stats.kstest(X[:, 0, 0], lambda x: np.interp(np.log(x), np.log(w), cdf)).pvalue > 1e-3
 
 
+def test_each_draw_has_its_own_shape():
+    H, rows = np.array([[0.5], [1.0], [2.0]]), [dict(enumerate([2.0, 0.0, 5.0])), {}]
+    given = [other(H, 1.0, 0.8, psgld.GammaPrior(a), psgld.Poisson(), 6) for a in (0.3, 2.0)]
+    shapes = np.array([0.3, 2.0, 2.0, 0.3, 0.3, 2.0])
+    learnt = replace(given[0], prior=psgld.GammaPrior(), shape=shapes)
+    expected = [draw(o, entries(rows), seed=3, sweeps=4)[0] for o in given]
+    found, _ = draw(learnt, entries(rows), seed=3, sweeps=4)
+    np.testing.assert_array_equal(found, np.where((shapes == 0.3)[:, None, None], *expected))
+    for s, o in ((0, given[0]), (1, given[1])):
+        np.testing.assert_array_equal(
+            point(learnt.one(s), entries(rows))[0], point(o.one(s), entries(rows))[0]
+        )
+
+
 def test_two_components_against_quadrature():
     """Poisson counts, their zeros listed or left out: the moments of w on a fine grid."""
     rng = np.random.default_rng(0)
@@ -246,7 +260,9 @@ def test_absent_entries_mean_what_they_meant():
 
     counts = csr_array(np.random.default_rng(0).poisson(0.3, (40, 30)))
     data = psgld.Observations.from_sparse(counts, absent="zero")
-    post = psgld.sample(data, psgld.FactorModel(2, "poisson"), draws=30, tune=200, thin=2, progress=False)
+    # A learnt shape would say that rows are alike, and draw a row with few entries to the mean.
+    model = psgld.FactorModel(2, "poisson", psgld.Exponential())
+    post = psgld.sample(data, model, draws=30, tune=200, thin=2, progress=False)
     row = counts[[4]]
     np.testing.assert_array_equal(
         post.fold_in(row).W, post.fold_in(psgld.Observations.from_sparse(row, absent="zero")).W

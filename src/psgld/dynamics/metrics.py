@@ -198,7 +198,7 @@ class RealValued(Metric):
 
     def refresh(self, factors: Factors, hyper: Hyper, size: float, curvature: float) -> None:
         """Recompute q at the current state: sums over the factors, cheap enough for every cycle."""
-        weighted = curvature * (factors.sums()[:, 2] / (size * hyper.phi))
+        weighted = curvature * (factors.sums()[:, 3] / (size * hyper.phi))
         for which, other in ((W, H), (H, W)):
             factors.set_curvature(which, weighted[other], hyper.modes[which].rate)
 

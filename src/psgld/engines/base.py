@@ -122,7 +122,10 @@ class ReadableFactors(Protocol):
         """Return φ Σ w (log p(v | μ) - log normaliser) at the positions of entries of weight w (1 by default)."""
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
+        """Return Σx, Σx², Σ log x and Σ count x² of each component of each factor, (modes, 4, K).
+
+        Σ log x is 0 unless a prior needs it.
+        """
 
     def gram(self, which: int) -> NDArray[np.float64]:
         """Return Σxxᵀ over the rows of a factor, (K, K)."""
@@ -150,6 +153,10 @@ class Factors(ABC):
 
         `second_order` says whether ρ is ever > 0; if so, the momenta are part of the state.
         """
+
+    @abstractmethod
+    def set_log_sums(self, wanted: bool) -> None:
+        """Set whether `sums` has Σ log x."""
 
     @abstractmethod
     def set_momentum(self, rho: float) -> None:
@@ -204,8 +211,9 @@ class Factors(ABC):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Run iterations, and read the factors after the numbers of iterations in `marks`.
 
-        Return, for each mark, Σx and Σx² of `sums`, (marks, modes, 2, K), and `log_kernel` at the given entries. If the
-        arrays of `buffers`, (marks, rows, width) per mode, are not empty, the factors are copied to them.
+        Return, for each mark, Σx, Σx² and Σ log x of `sums`, (marks, modes, 3, K), and `log_kernel` at the given
+        entries. If the arrays of `buffers`, (marks, rows, width) per mode, are not empty, the factors are copied to
+        them.
         """
         raise NotImplementedError
 
@@ -222,7 +230,11 @@ class Factors(ABC):
 
     @abstractmethod
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K), in a fixed order of strips."""
+        """Return Σx, Σx², Σ log x and Σ count x² of each component of each factor, (modes, 4, K).
+
+        Strips are added in a fixed order. Σ log x is 0 unless `set_log_sums` asked for it; in it, x is at least the
+        smallest normal number.
+        """
 
     @abstractmethod
     def gram(self, which: int) -> NDArray[np.float64]:
@@ -299,6 +311,13 @@ class Factors(ABC):
     @abstractmethod
     def set_weights(self, state: Mapping[str, Any]) -> None:
         """Set the sums to what `weights` returned."""
+
+
+def log_sums(x: NDArray[Any], wanted: bool) -> NDArray[np.float64]:
+    """Return Σ log x over the rows of a factor, (K,), or zeros unless it is wanted."""
+    if not wanted:
+        return np.zeros(x.shape[1])
+    return np.asarray(np.log(np.maximum(x, np.finfo(x.dtype).tiny, dtype=np.float64)).sum(axis=0))
 
 
 class Engine(ABC):

@@ -63,6 +63,10 @@ class CoreFactors(Factors):
         self.core.key, self.core.metric, self.core.mirror = key, metric, mirror
         self.core.temperature, self.second_order = temperature, second_order
 
+    def set_log_sums(self, wanted: bool) -> None:
+        """Set whether `sums` has Σ log x."""
+        self.core.sums_logs = wanted
+
     def set_momentum(self, rho: float) -> None:
         """Set the momentum ρ; 0 gives first-order steps."""
         self.core.momentum = rho

@@ -119,7 +119,7 @@ class ThreadedFactors(CoreFactors):
         return self._read(which, "sum")
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K), in a fixed order of strips."""
+        """Return Σx, Σx², Σ log x and Σ count x² of each component of each factor, (modes, 4, K)."""
         return self.core.sums(self._pool)
 
     def gram(self, which: int) -> NDArray[np.float64]:

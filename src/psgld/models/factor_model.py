@@ -16,7 +16,14 @@ from psgld.models.likelihoods.base import Likelihood
 from psgld.models.likelihoods.registry import likelihood as as_likelihood
 from psgld.models.likelihoods.registry import likelihood_from_dict
 from psgld.models.modes import NAMES, Mode
-from psgld.models.priors.families import Exponential, Normal, NormalWishart, Prior, prior_from_dict
+from psgld.models.priors.families import (
+    Exponential,
+    GammaPrior,
+    Normal,
+    NormalWishart,
+    Prior,
+    prior_from_dict,
+)
 
 MAX_RANK = 1000
 
@@ -37,7 +44,7 @@ class FactorModel:
         "negative-binomial", "bernoulli", "ordinal".
     row_prior, col_prior
         The priors of W and of H; by default `Normal()` for `Gaussian()`, `Bernoulli()` and `Ordinal()`, else
-        `Exponential()`.
+        `GammaPrior()`. If one is given, the default of the other is of the same kind.
     bias
         Whether each row and each column has a bias; only for real-valued factors.
 
@@ -64,7 +71,7 @@ class FactorModel:
         bias: bool = False,
     ) -> None:
         member = as_likelihood(likelihood)
-        default = Exponential() if member.nonnegative_mean else Normal()
+        default = GammaPrior() if member.nonnegative_mean else Normal()
         # If one prior is given, the other is of the same kind: W ≥ 0 with a real-valued H is not supported.
         row = _like(col_prior, default) if row_prior is None else row_prior
         col = _like(row_prior, default) if col_prior is None else col_prior
@@ -95,6 +102,11 @@ class FactorModel:
     def nonnegative(self) -> bool:
         """Whether the factors are non-negative."""
         return self.row_prior.nonnegative
+
+    @property
+    def needs_log_sums(self) -> bool:
+        """Whether a prior depends on Σ log x."""
+        return any(mode.prior.needs_log_sum for mode in self.modes)
 
     @property
     def centred(self) -> bool:
@@ -143,7 +155,9 @@ def _like(other: Prior | None, default: Prior) -> Prior:
         return default
     if isinstance(other, NormalWishart):
         return NormalWishart(other.beta0, other.nu0)
-    return Exponential() if other.nonnegative else Normal()
+    if isinstance(other, Exponential):
+        return Exponential()
+    return GammaPrior() if other.nonnegative else Normal()
 
 
 def _check_rank(rank: object) -> int:

@@ -16,6 +16,14 @@ from psgld.models.likelihoods.base import Likelihood, Theta
 from psgld.models.modes import NAMES, Mode
 from psgld.models.priors.families import Prior
 from psgld.models.priors.normal_wishart import NormalWishart, RowNormal
+from psgld.models.priors.shape import (
+    START_SHAPE,
+    Coefficients,
+    draw_shape,
+    given_mean,
+    given_rate,
+    learnt_rate,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +31,12 @@ class ModeHyper:
     """The hyperparameters of a mode: rates or precisions (K',) of its components.
 
     A normal–Wishart prior also has the mean m (K',) and the precision Λ (K', K') of the rows; the rates are then the
-    diagonal of Λ.
+    diagonal of Λ. A gamma prior may have a learnt shape.
     """
 
     rate: Array
     normal: RowNormal | None = None
+    shape: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +76,7 @@ class Hyper:
         out |= {"offset": self.offset, "phi": self.phi, "theta": self.theta}
         for n, mode in zip(NAMES, self.modes, strict=True):
             normal = mode.normal
+            out[n.shape] = np.empty(0) if mode.shape is None else np.array([mode.shape])
             out[n.mean] = np.empty(0) if normal is None else normal.mean
             out[n.precision] = np.empty((0, 0)) if normal is None else normal.precision
         return out
@@ -78,7 +88,8 @@ class Hyper:
         for n in NAMES:
             mean = real(arrays.get(n.mean, ()))
             normal = RowNormal(mean, real(arrays[n.precision])) if mean.size else None
-            modes.append(ModeHyper(real(arrays[n.rate]), normal))
+            shape = real(arrays.get(n.shape, ()))
+            modes.append(ModeHyper(real(arrays[n.rate]), normal, float(shape[0]) if shape.size else None))
         theta = real(arrays.get("theta", ()))  # older versions had none
         return cls(tuple(modes), float(arrays["offset"]), float(arrays["phi"]), theta)
 
@@ -109,13 +120,14 @@ class Moments:
 class FactorStats:
     """Sufficient statistics of a factor: its number of rows, and Σx and Σx² of each component, shape (K',).
 
-    A normal–Wishart prior also needs the Gram matrix Σxxᵀ, shape (K', K').
+    A normal–Wishart prior also needs the Gram matrix Σxxᵀ, shape (K', K'); a learnt shape Σ log x, shape (K',).
     """
 
     count: int
     sum: Array
     sumsq: Array
     gram: Array | None = None
+    sum_log: Array | None = None
 
 
 def start(model: FactorModel, moments: Moments, theta: Theta) -> Hyper:
@@ -140,15 +152,15 @@ def start(model: FactorModel, moments: Moments, theta: Theta) -> Hyper:
     for mode, size in zip(model.modes, sizes, strict=True):
         rate = _rates(mode, size, bias_size)
         normal = mode.prior.start(rate, mode.free) if isinstance(mode.prior, NormalWishart) else None
-        modes.append(_with_normal(mode, rate, normal))
+        modes.append(_mode_hyper(mode, rate, normal, START_SHAPE if mode.prior.learns_shape else None))
     hyper = Hyper(tuple(modes), _offset(model, modes, float(offset)), 1.0)
     return hyper.with_parameters(model.likelihood, theta)
 
 
-def _with_normal(mode: Mode, rate: Array, normal: RowNormal | None) -> ModeHyper:
+def _mode_hyper(mode: Mode, rate: Array, normal: RowNormal | None, shape: float | None) -> ModeHyper:
     """Return the hyperparameters of a mode; if its rows are normal, the rates are the diagonal of their precision."""
     if normal is None:
-        return ModeHyper(rate)
+        return ModeHyper(rate, shape=shape)
     return ModeHyper(np.where(mode.free, np.diag(normal.precision), 1.0), normal)
 
 
@@ -166,7 +178,7 @@ def start_sizes(model: FactorModel, moments: Moments, start: Hyper) -> tuple[Arr
     It does if weak priors were given for both factors; from there a chain would converge slowly.
     """
     sizes = [
-        np.array([mode.prior.size_at(float(rate)) for rate in hyper.rate])
+        np.array([mode.prior.at_shape(hyper.shape).size_at(float(rate)) for rate in hyper.rate])
         for mode, hyper in zip(model.modes, start.modes, strict=True)
     ]
     if all(mode.prior.given is not None for mode in model.modes):
@@ -197,7 +209,10 @@ def _sizes(model: FactorModel, product: float) -> list[float]:
 
     If all priors were given, the size of the last factor is chosen such that the product holds.
     """
-    given = [None if m.prior.given is None else m.prior.size_at(m.prior.given) for m in model.modes]
+    given = [
+        None if m.prior.given is None else m.prior.at_shape(START_SHAPE).size_at(m.prior.given)
+        for m in model.modes
+    ]
     if None not in given:
         given[-1] = None
     for size in given:
@@ -208,7 +223,7 @@ def _sizes(model: FactorModel, product: float) -> list[float]:
 
 def _rates(mode: Mode, size: float, bias_size: float) -> Array:
     """Return the rate of each component. A bias has the size of the data; a constant component has rate 1, unused."""
-    prior, free = mode.prior, mode.free
+    prior, free = mode.prior.at_shape(START_SHAPE), mode.free
     sizes = np.where(np.arange(len(free)) < mode.rank, size, bias_size)
     rates = [prior.rate_for(float(s)) if prior.given is None else prior.given for s in sizes]
     return np.where(free, rates, 1.0)
@@ -223,8 +238,9 @@ def draw(
     rss: float | None = None,
     size: float | None = None,
 ) -> Hyper:
-    """Draw the learnt hyperparameters given the factors, in turn: rates, offset, and φ of a Gaussian.
+    """Draw the learnt hyperparameters given the factors, in turn: shapes, rates, offset, and φ of a Gaussian.
 
+        shape | W, H by slice sampling, with the rate integrated out,
         rate | W, H ~ Gamma(1 + …, 1/start + …)  or  (m, Λ) | W, H ~ normal–Wishart,
         offset | c ~ Normal(mean c, 1/(Jλ_c)),
         1/φ | residuals ~ Gamma(1 + size/2, 1e-6 φ_start + rss/2)
@@ -234,24 +250,63 @@ def draw(
     they say where η lies, the offset stays 0.
     """
     moves = _moving_rates(model, [s.count for s in stats])
-    rates = [
-        _draw_rates(mode.prior, now.rate, first.rate, s, mode.prior_mean(hyper.offset), moving, rng)
+    drawn = [
+        _draw_scale(mode, now, first, s, mode.prior_mean(hyper.offset), moving, rng)
         for mode, now, first, s, moving in zip(
             model.modes, hyper.modes, start.modes, stats, moves, strict=True
         )
     ]
     offset, phi = hyper.offset, hyper.phi
-    for mode, rate, s in zip(model.modes, rates, stats, strict=True):
+    for mode, (rate, _), s in zip(model.modes, drawn, stats, strict=True):
         if mode.centred and not (isinstance(mode.prior, NormalWishart) or model.likelihood.located):
             at = mode.rank + mode.axis
             offset = rng.normal(s.sum[at] / s.count, (s.count * rate[at]) ** -0.5)
     if model.likelihood.conjugate and rss is not None and size is not None:
         phi = model.likelihood.draw_phi(start.phi, rss, size, rng)
     modes = [
-        _with_normal(mode, rate, _draw_normal(mode, s, first.rate, rng))
-        for mode, rate, s, first in zip(model.modes, rates, stats, start.modes, strict=True)
+        _mode_hyper(mode, rate, _draw_normal(mode, s, first.rate, rng), shape)
+        for mode, (rate, shape), s, first in zip(model.modes, drawn, stats, start.modes, strict=True)
     ]
     return Hyper(tuple(modes), _offset(model, modes, float(offset)), float(phi), hyper.theta)
+
+
+def _draw_scale(
+    mode: Mode,
+    now: ModeHyper,
+    start: ModeHyper,
+    stats: FactorStats,
+    mean: Array,
+    moves: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> tuple[Array, float | None]:
+    """Draw the rates of a mode, and its shape if that is learnt."""
+    if now.shape is None:
+        return _draw_rates(mode.prior, now.rate, start.rate, stats, mean, moves, rng), None
+    shape = _draw_shape(mode, now, start, stats, bool(moves.any()), rng)
+    # Of this mean: the fixed rate, or the scale of the hyperprior.
+    rate = (
+        start.rate
+        if mode.prior.given is not None
+        else np.where(mode.free, shape / START_SHAPE, 1.0) * start.rate
+    )
+    return _draw_rates(mode.prior.at_shape(shape), rate, rate, stats, mean, moves, rng), shape
+
+
+def _draw_shape(
+    mode: Mode, now: ModeHyper, start: ModeHyper, stats: FactorStats, moves: bool, rng: np.random.Generator
+) -> float:
+    """Draw the shape of a gamma prior. Where the rate is not drawn, it is given, or the mean of the factor is fixed."""
+    assert now.shape is not None and stats.sum_log is not None
+    free = mode.free
+    x = Coefficients(
+        stats.count * float(free.sum()), float(stats.sum[free].sum()), float(stats.sum_log[free].sum())
+    )
+    mean = START_SHAPE / float(start.rate[free][0])
+    if mode.prior.given is not None:
+        terms = given_rate(mode.prior.given, x)
+    else:
+        terms = learnt_rate(mean, x) if moves else given_mean(mean, x)
+    return draw_shape(now.shape, x, terms, rng)
 
 
 def _draw_normal(mode: Mode, stats: FactorStats, start: Array, rng: np.random.Generator) -> RowNormal | None:
@@ -267,7 +322,8 @@ def _moving_rates(model: FactorModel, counts: Sequence[int]) -> list[NDArray[np.
 
     Only the product of W and H is identified: W → cW, H → H/c with rates λ_w/c and cλ_h has the same likelihood. With
     both rates free a chain would drift far along that ridge. So if all rates are learnt, the longest factor keeps its
-    initial rate, which fixes the scale without restricting the model.
+    initial rate, which fixes the scale without restricting the model. If its shape is learnt, it keeps its initial mean
+    shape/rate instead: then a change of the shape alone does not rescale W and H.
     """
     moves = [mode.free & _has_rates(mode.prior) for mode in model.modes]
     longest = int(np.argmax(counts))
@@ -277,7 +333,7 @@ def _moving_rates(model: FactorModel, counts: Sequence[int]) -> list[NDArray[np.
 
 def _has_rates(prior: Prior) -> bool:
     """Return whether a prior has rates to learn; a normal–Wishart prior has a precision matrix instead."""
-    return prior.learnt and not isinstance(prior, NormalWishart)
+    return prior.given is None and not isinstance(prior, NormalWishart)
 
 
 def _draw_rates(

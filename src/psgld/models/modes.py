@@ -26,6 +26,7 @@ class ModeNames(NamedTuple):
     prior: str
     bias: str
     rate: str
+    shape: str
     mean: str
     precision: str
     labels: str
@@ -36,10 +37,28 @@ class ModeNames(NamedTuple):
 
 NAMES = (
     ModeNames(
-        "W", "row_prior", "row_bias", "row_rate", "row_mean", "row_precision", "row_labels", "row", "rows"
+        "W",
+        "row_prior",
+        "row_bias",
+        "row_rate",
+        "row_shape",
+        "row_mean",
+        "row_precision",
+        "row_labels",
+        "row",
+        "rows",
     ),
     ModeNames(
-        "H", "col_prior", "col_bias", "col_rate", "col_mean", "col_precision", "col_labels", "column", "cols"
+        "H",
+        "col_prior",
+        "col_bias",
+        "col_rate",
+        "col_shape",
+        "col_mean",
+        "col_precision",
+        "col_labels",
+        "column",
+        "cols",
     ),
 )
 """The modes of a matrix."""

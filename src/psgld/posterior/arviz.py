@@ -55,6 +55,7 @@ def _posterior(p: Any) -> tuple[Groups, dict[str, list[str]], dict[str, Any]]:
     """Return the group of the draws, and the names and coordinates of all dimensions."""
     d, (rows, cols) = p.draws, p.shape
     variables: dict[str, Any] = {**p.parameters, "row_rate": d.row_rate, "col_rate": d.col_rate}
+    variables |= {name: array for name, array in d.arrays().items() if name in ("row_shape", "col_shape")}
     stored = "component_and_bias" if p.model.bias else "component"  # the names that a store has
     dims = {"row_rate": [stored], "col_rate": [stored]}
     coords: dict[str, Any] = {

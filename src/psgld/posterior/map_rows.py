@@ -28,7 +28,8 @@ def nonnegative_mode(other: Other, entries: Entries) -> NDArray[Any]:
     if entries.zeros and not sums:
         entries = entries.filled(other.H.shape[1])
     H, phi, others = other.H[0].astype(np.float64), float(other.phi[0]), other.others
-    inverse, linear, quadratic = other.prior.coefficients(other.rate[0])
+    prior = other.prior.at_shape(None if other.shape is None else float(other.shape[0]))
+    inverse, linear, quadratic = prior.coefficients(other.rate[0])
     rows = np.repeat(np.arange(entries.rows), np.diff(entries.start))
 
     def spread(x: Floats) -> Floats:

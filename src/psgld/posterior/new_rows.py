@@ -93,6 +93,7 @@ class Other:
     prior: Prior
     likelihood: Likelihood
     parameters: Floats  # (S, P), as the functor of the likelihood takes them
+    shape: Floats | None = None  # (S,), if it is learnt
     # Under a normal–Wishart prior, of the components of a row and its bias:
     mean: Floats | None = None  # (S, K')
     precision: Floats | None = None  # (S, K', K')
@@ -118,6 +119,7 @@ class Other:
             mode.prior,
             model.likelihood,
             core_parameters(draws, model.likelihood),
+            None if own.shape is None else np.ascontiguousarray(own.shape.reshape(-1)),
             mean,
             precision,
         )
@@ -153,20 +155,23 @@ class Other:
             return X, None
         return np.ascontiguousarray(X[..., :-1]), np.ascontiguousarray(X[..., -1])
 
-    def coefficients(self) -> tuple[float, Floats, Floats, Floats]:
-        """Return the prior of a row: inverse, linear and quadratic (S, K'), and Λ where it couples components."""
+    def coefficients(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the prior of a row: inverse (S,), linear and quadratic (S, K'), and Λ where it couples components."""
         rate, none = self.rate, np.empty((0, 0, 0))
         if self.bias_rate is not None:
             rate = np.concatenate([rate, self.bias_rate[:, None]], axis=1)
         if self.mean is not None and self.precision is not None:
             linear = (self.precision @ self.mean[..., None])[..., 0]
             diagonal = np.diagonal(self.precision, axis1=1, axis2=2)
-            return 0.0, np.ascontiguousarray(linear), np.ascontiguousarray(diagonal), self.precision
-        inverse, linear, quadratic = self.prior.coefficients(rate)
+            flat = np.zeros(len(rate))
+            return flat, np.ascontiguousarray(linear), np.ascontiguousarray(diagonal), self.precision
+        shapes = [None] if self.shape is None else self.shape.tolist()
+        inverse = np.array([self.prior.at_shape(a).coefficients(rate)[0] for a in shapes])
+        _, linear, quadratic = self.prior.at_shape(shapes[0]).coefficients(rate)
         linear, quadratic = (
             np.ascontiguousarray(np.broadcast_to(x, rate.shape)) for x in (linear, quadratic)
         )
-        return float(inverse), linear, quadratic, none
+        return np.ascontiguousarray(np.broadcast_to(inverse, len(rate))), linear, quadratic, none
 
 
 def _normal(draws: ModeDraws, mode: Mode) -> tuple[Floats | None, Floats | None]:

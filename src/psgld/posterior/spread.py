@@ -120,7 +120,8 @@ def _prior_score(draws: Draws, mode: Mode, at: tuple[int, int], x: Floats) -> Fl
             middle[mode.bias] = draws.offset[at]  # the recorded mean is that of centred data
         normal = RowNormal(middle, own.precision[at])
         return np.asarray(normal.linear - x @ normal.precision)
-    inverse, linear, quadratic = mode.prior.coefficients(own.rate[at], mean)
+    prior = mode.prior.at_shape(None if own.shape is None else float(own.shape[at]))
+    inverse, linear, quadratic = prior.coefficients(own.rate[at], mean)
     score = linear - quadratic * x
     return np.asarray(score + inverse / np.maximum(x, 1e-30) if inverse else score)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SamplingError
+from ..models.modes import NAMES
 from .diagnostics import diagnose
 
 _WORDS = {"phi": "dispersion φ"}
@@ -27,6 +28,11 @@ def summary(posterior: Any) -> str:
         f"  draws          {_plural(p.chains, 'chain')} × {lp.shape[1]}, {s['thin']} iterations apart, "
         f"after {s['tune']}",
         *(f"  {_WORDS.get(name, name):14} {_interval(x)}" for name, x in p.parameters.items()),
+        *(
+            f"  {f'shape of {names.factor}':14} {_interval(own.shape)}"
+            for names, own in zip(NAMES, p.draws.modes, strict=True)
+            if own.shape is not None
+        ),
     ]
     if found := s.get("starts"):
         lines.append(

@@ -158,6 +158,7 @@ def _draws_at(W: NDArray[Any], H: NDArray[Any], biases: tuple[Any, Any], setup: 
                 np.ascontiguousarray(x, dtype)[None, None],
                 np.asarray(bias, dtype)[None, None] if mode.biases else None,
                 own.rate[None, None],
+                None if own.shape is None else np.full((1, 1), own.shape),
                 None if own.normal is None else own.normal.mean[None, None],
                 None if own.normal is None else own.normal.precision[None, None],
             )

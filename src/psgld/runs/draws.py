@@ -33,13 +33,14 @@ def _aligned(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
 class ModeDraws:
     """Draws of one mode, dims (chain, draw, …): its factor (…, n, K), biases (…, n), rates (…, K').
 
-    Under a normal–Wishart prior also the mean m and the precision Λ of its rows; biases count as components. Arrays
-    that the model does not have are None.
+    Under a normal–Wishart prior also the mean m and the precision Λ of its rows; biases count as components. Under a
+    gamma prior of learnt shape also the shape. Arrays that the model does not have are None.
     """
 
     factor: NDArray[Any]
     bias: NDArray[Any] | None
     rate: NDArray[np.float64]
+    shape: NDArray[np.float64] | None = None
     mean: NDArray[np.float64] | None = None
     precision: NDArray[np.float64] | None = None
 
@@ -51,6 +52,7 @@ class ModeDraws:
             _aligned((chains, kept, n, mode.rank), dtype),
             np.empty((chains, kept, n), dtype) if mode.biases else None,
             np.empty((chains, draws, size)),
+            np.empty((chains, draws)) if mode.prior.learns_shape else None,
             # NaN: an older store, from which a run is resumed, has no draws of these.
             np.full((chains, draws, size), np.nan) if normal else None,
             np.full((chains, draws, size, size), np.nan) if normal else None,
@@ -59,11 +61,13 @@ class ModeDraws:
     def record_hyper(self, hyper: ModeHyper, at: tuple[int, int | slice]) -> None:
         """Copy the hyperparameters of the mode."""
         self.rate[at] = hyper.rate
+        if self.shape is not None:
+            self.shape[at] = hyper.shape
         if hyper.normal is not None and self.mean is not None and self.precision is not None:
             self.mean[at], self.precision[at] = hyper.normal.mean, hyper.normal.precision
 
 
-_FIELDS = ("factor", "bias", "rate", "mean", "precision")
+_FIELDS = ("factor", "bias", "rate", "shape", "mean", "precision")
 _PLACES = {getattr(names, field): (axis, field) for field in _FIELDS for axis, names in enumerate(NAMES)}
 """The mode and the field of each named array."""
 
@@ -89,6 +93,7 @@ class Draws:
     W, H : the factors.
     row_bias, col_bias : the biases, or None.
     row_rate, col_rate : rates or precisions of the components.
+    row_shape, col_shape : shapes of gamma priors, if they are learnt, dims (chain, draw); otherwise None.
     row_mean, row_precision, col_mean, col_precision : m and Λ of the rows of W and H, with biases as components,
         under a normal–Wishart prior; otherwise None.
     theta : the parameters of the likelihood other than φ, dims (chain, draw, parameter), or None.
@@ -102,6 +107,7 @@ class Draws:
     W, H = _named("factor")
     row_bias, col_bias = _named("bias")
     row_rate, col_rate = _named("rate")
+    row_shape, col_shape = _named("shape")
     row_mean, col_mean = _named("mean")
     row_precision, col_precision = _named("precision")
 

@@ -30,7 +30,9 @@ class Start:
                 normal = RowNormal(own.mean[at].copy(), own.precision[at].copy())
                 if mode.centred:
                     normal.mean[mode.bias] = offset
-            hypers.append(ModeHyper(own.rate[at], normal))
+            hypers.append(
+                ModeHyper(own.rate[at], normal, None if own.shape is None else float(own.shape[at]))
+            )
             factors.append(mode.pack(own.factor[at], None if own.bias is None else own.bias[at], offset))
         hyper = Hyper(tuple(hypers), offset, float(self.draws.phi[at]))
         if self.draws.theta is not None:

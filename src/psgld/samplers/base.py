@@ -89,12 +89,13 @@ class Marks(NamedTuple):
 
 
 class _LogPrior(NamedTuple):
-    """Log p(W, H) = constant + weights · (Σx, Σx²) of W and H + `others`, which need more than these sums."""
+    """Log p(W, H) = constant + weights · (Σx, Σx²) + logs · Σ log x of W and H + `others`, which need more sums."""
 
     constant: float
     weights: NDArray[np.float64]
-    others: tuple[tuple[int, float, RowNormal | None], ...] = ()
-    """(factor, inverse, normal): + inverse Σlog x and, if rows are jointly normal, - Σ_{k≠l} Λ_kl Σx_k x_l / 2."""
+    logs: NDArray[np.float64] | None = None
+    others: tuple[tuple[int, RowNormal], ...] = ()
+    """(factor, normal), if rows are jointly normal: - Σ_{k≠l} Λ_kl Σx_k x_l / 2."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,16 +255,16 @@ class Chain(ABC):
         return float("nan")
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
+        """Return Σx, Σx², Σ log x and Σ count x² of each component of each factor, (modes, 4, K)."""
         if self._sums is None:
             self._sums = self.factors.sums()
         return self._sums
 
     def stats(self, which: int) -> FactorStats:
         """Return the sums over the rows of a factor."""
-        total, squares, _ = self.sums()[which]
+        total, squares, logs, _ = self.sums()[which]
         gram = None if self.hyper.modes[which].normal is None else self.factors.gram(which)
-        return FactorStats(self.setup.data.shape[which], total, squares, gram)
+        return FactorStats(self.setup.data.shape[which], total, squares, gram, logs)
 
     def log_posterior(self, log_likelihood: float | None = None) -> float:
         """Return log p(V | W, H, φ) + log p(W, H | rates).
@@ -271,13 +272,8 @@ class Chain(ABC):
         The first term is `log_likelihood`. By default, if V is large, it is estimated at the monitored entries.
         """
         total = float(self._log_posterior_from(self.sums(), log_likelihood=log_likelihood))
-        prior = self._log_prior
-        for which, inverse, normal in prior.others:
-            if inverse:
-                x = np.maximum(self.factors.factor(which).astype(np.float64), 1e-300)
-                total += inverse * float(np.log(x).sum())
-            if normal is not None:
-                total -= 0.5 * float(np.sum(normal.off_diagonal * self.factors.gram(which)))
+        for which, normal in self._log_prior.others:
+            total -= 0.5 * float(np.sum(normal.off_diagonal * self.factors.gram(which)))
         return total
 
     def _log_posterior_from(
@@ -285,14 +281,17 @@ class Chain(ABC):
     ) -> NDArray[np.float64]:
         """Return the log posterior, without `others`, from sums over factors and the log kernel at monitored entries.
 
-        For one state, or for several, (…, 2, 2 or 3, K) and (…), bit-identical.
+        For one state, or for several, (…, 2, 3 or 4, K) and (…), bit-identical.
         """
         prior, likelihood = self._log_prior, self.setup.model.likelihood
         total: Any = log_likelihood
         if total is None:
             total = self.probes.log_likelihood(likelihood, self.hyper.parameters(likelihood), kernel)
         weighted = (sums[..., :2, :] * prior.weights).reshape(*sums.shape[:-3], prior.weights.size)
-        return np.asarray(total + prior.constant + weighted.sum(axis=-1))
+        found = np.asarray(total + prior.constant + weighted.sum(axis=-1))
+        if prior.logs is None:
+            return found
+        return np.asarray(found + np.sum(sums[..., 2, :] * prior.logs, axis=(-2, -1)))
 
     @abstractmethod
     def state(self) -> State:
@@ -306,7 +305,7 @@ class Chain(ABC):
 
     def _apply_hyper(self) -> None:
         """Apply the current hyperparameters. The log prior is the integral of its score."""
-        constant, weights, others = 0.0, [], []
+        constant, weights, logs, others = 0.0, [], [], []
         for which, (inverse, linear, quadratic) in enumerate(self._prior_coefficients()):
             mode, now = self.setup.model.modes[which], self.hyper.modes[which]
             free, normal, count = mode.free, now.normal, self.setup.data.shape[which]
@@ -314,13 +313,15 @@ class Chain(ABC):
                 constant += normal.log_constant(count, free)
             else:
                 nothing, mean = np.zeros(free.sum()), mode.prior_mean(self.hyper.offset)
-                constant += mode.prior.log_density_from_sums(
+                constant += mode.prior.at_shape(now.shape).log_density_from_sums(
                     count, nothing, nothing, now.rate[free], mean[free], sum_log=nothing
                 )
             weights.append([linear * free, -0.5 * quadratic * free])
-            if inverse or normal is not None:
-                others.append((which, inverse, normal))
-        self._log_prior = _LogPrior(constant, np.array(weights), tuple(others))
+            logs.append(inverse * free)
+            if normal is not None:
+                others.append((which, normal))
+        found = np.array(logs) if np.any(logs) else None
+        self._log_prior = _LogPrior(constant, np.array(weights), found, tuple(others))
 
     def _prior_coefficients(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
         """Return inverse, linear and quadratic coefficients of the scores of the priors, without coupling terms."""
@@ -328,7 +329,8 @@ class Chain(ABC):
 
     def _coefficients(self, which: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
         mode, now = self.setup.model.modes[which], self.hyper.modes[which]
-        inverse, linear, quadratic = mode.prior.coefficients(now.rate, mode.prior_mean(self.hyper.offset))
+        prior = mode.prior.at_shape(now.shape)
+        inverse, linear, quadratic = prior.coefficients(now.rate, mode.prior_mean(self.hyper.offset))
         return inverse, linear if now.normal is None else now.normal.linear, quadratic
 
     def _squared_residuals(self) -> float:

@@ -120,15 +120,16 @@ class GibbsChain(PlainChain):
         self._apply_hyper()
 
     def advance(self, n: int) -> None:
-        """Run n sweeps. Learnt rates are drawn at the end of each."""
+        """Run n sweeps. Learnt rates and shapes are drawn at the end of each."""
         model = self.setup.model
         learnt = any(mode.prior.learnt for mode in model.modes)
         while n > 0:
             m = 1 if learnt else n
             sides = []
             for which in _order(self.setup.data.shape):
-                prior: Any = model.modes[which].prior
-                sides += [self.factors.x[which], prior.shape, self.hyper.modes[which].rate]
+                hyper = self.hyper.modes[which]
+                prior: Any = model.modes[which].prior.at_shape(hyper.shape)
+                sides += [self.factors.x[which], prior.shape, hyper.rate]
             self._core.advance(self._pool, self.key, self.iteration + 1, m, *sides)
             self._sums = None
             self.iteration += m
@@ -141,13 +142,13 @@ def _start(setup: GibbsSetup, key: int) -> PlainFactors:
     model, start = setup.model, setup.start
     rng = np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64)))
     factors = [
-        rng.exponential(mode.prior.size_at(float(hyper.rate[0])), (n, mode.components)).astype(
-            setup.settings.dtype
-        )
+        rng.exponential(
+            mode.prior.at_shape(hyper.shape).size_at(float(hyper.rate[0])), (n, mode.components)
+        ).astype(setup.settings.dtype)
         for n, mode, hyper in zip(setup.data.shape, model.modes, start.modes, strict=True)
     ]
     counts = [setup.data.counts(mode.axis) for mode in model.modes]
-    return PlainFactors(factors, model.likelihood, counts, floor=1e-30)
+    return PlainFactors(factors, model.likelihood, counts, floor=1e-30, logs=model.needs_log_sums)
 
 
 def _order(shape: tuple[int, int]) -> tuple[int, int]:

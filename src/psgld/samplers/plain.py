@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..engines.base import Places
+from ..engines.base import Places, log_sums
 from ..models import Hyper, Likelihood
 from ..models.modes import NAMES
 from .base import Chain, State
@@ -32,6 +32,8 @@ class PlainFactors:
         The lower limit of μ.
     others
         The parameters of the likelihood other than φ.
+    logs
+        Whether `sums` has Σ log x.
     """
 
     def __init__(
@@ -41,10 +43,12 @@ class PlainFactors:
         counts: Sequence[NDArray[Any]],
         floor: float = 0.0,
         others: tuple[float, ...] = (),
+        logs: bool = False,
     ) -> None:
         self.x = tuple(x)
         self.dtype: np.dtype[Any] = self.x[0].dtype
         self._likelihood, self._counts, self._floor, self._others = likelihood, counts, floor, others
+        self._logs = logs
 
     def factor(self, which: int, width: int | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of the first `width` components of a factor."""
@@ -79,8 +83,8 @@ class PlainFactors:
         return float(np.sum(kernel if weights is None else weights * kernel))
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
-        return np.array([_sums(x, count) for x, count in zip(self.x, self._counts, strict=True)])
+        """Return Σx, Σx², Σ log x and Σ count x² of each component of each factor, (modes, 4, K)."""
+        return np.array([_sums(x, count, self._logs) for x, count in zip(self.x, self._counts, strict=True)])
 
     def gram(self, which: int) -> NDArray[np.float64]:
         """Return Σxxᵀ over the rows of a factor, (K, K)."""
@@ -90,11 +94,14 @@ class PlainFactors:
         return out
 
 
-def _sums(x: NDArray[Any], count: NDArray[Any]) -> NDArray[np.float64]:
+def _sums(x: NDArray[Any], count: NDArray[Any], logs: bool) -> NDArray[np.float64]:
+    logarithms = log_sums(x, logs)
     x = x.astype(np.float64)
     square = x * x
     # einsum adds in a fixed order; a matrix product may not.
-    return np.array([x.sum(axis=0), square.sum(axis=0), np.einsum("i,ik->k", count.astype(float), square)])
+    return np.array(
+        [x.sum(axis=0), square.sum(axis=0), logarithms, np.einsum("i,ik->k", count.astype(float), square)]
+    )
 
 
 class PlainChain(Chain):

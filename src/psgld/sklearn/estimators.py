@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..models import Exponential, FactorModel, Likelihood, Normal
+from ..models import FactorModel, GammaPrior, Likelihood, Normal
 from .base import Factorisation
 
 
@@ -77,7 +77,7 @@ class BayesianNMF(Factorisation):
         self.verbose = verbose
 
     def _model(self) -> FactorModel:
-        return FactorModel(self._rank(), self.likelihood, Exponential(), Exponential())
+        return FactorModel(self._rank(), self.likelihood, GammaPrior(), GammaPrior())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -42,6 +42,8 @@ def _check_draws(p: Result) -> None:
     for size, mode, own in zip(p.shape, p.model.modes, d.modes, strict=True):
         names, components = mode.names, mode.components
         shapes |= {names.factor: (*kept, size, mode.rank), names.rate: (*n, components)}
+        if mode.prior.learns_shape:
+            shapes[names.shape] = n
         if mode.biases:
             shapes[names.bias] = (*kept, size)
         if isinstance(mode.prior, NormalWishart) and own.mean is not None:
@@ -62,7 +64,10 @@ def _check_numbers(name: str, array: Any, p: Result) -> None:
         return  # NaN if an older version wrote the file
     positive = {mode.names.rate for mode in p.model.modes}
     positive |= {mode.names.factor for mode in p.model.modes if mode.prior.nonnegative}
-    least = np.nextafter(0.0, 1.0) if name == "phi" else 0.0 if name in positive else -np.inf
+    shapes = {mode.names.shape for mode in p.model.modes}
+    least = (
+        np.nextafter(0.0, 1.0) if name == "phi" or name in shapes else 0.0 if name in positive else -np.inf
+    )
     for chain in array:  # one chain at a time, to save memory
         if chain.size and not (
             np.isfinite(chain.min()) and np.isfinite(chain.max()) and chain.min() >= least

@@ -2,7 +2,8 @@
 
 posterior             W (chain, draw, row, component), H (chain, draw, column, component), biases, rates, offset, phi;
                       theta (chain, draw, parameter): the parameters of the likelihood other than phi, if any;
-                      under a normal–Wishart prior the mean and the precision matrix of the rows
+                      under a normal–Wishart prior the mean and the precision matrix of the rows;
+                      row_shape and col_shape (chain, draw), if they are learnt
 sample_stats          lp, step_size, diverging, iteration, seconds (chain, draw); log_likelihood and log_posterior, if
                       they were asked for
 warmup_sample_stats   the same along the burn-in
@@ -123,6 +124,8 @@ class Layout:
         at, names, size = (self.chains, self.draws), mode.names, mode.components
         dims = ("chain", "draw", "component_and_bias" if mode.biases else "component")
         found = {names.rate: Spec((*at, size), "float64", dims)}
+        if mode.prior.learns_shape:
+            found[names.shape] = Spec(at, "float64", dims[:2])
         if self.normals and isinstance(mode.prior, NormalWishart):
             found[names.mean] = found[names.rate]
             found[names.precision] = Spec((*at, size, size), "float64", (*dims, "other_component"))

@@ -119,8 +119,8 @@ class HoppingFactors(CoreFactors):
     # -- reading -----------------------------------------------------------------------------------------
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
-        return self._from_chain(self._local.sums, (len(self.grid.shape), 3, self.components), np.float64)
+        """Return Σx, Σx², Σ log x and Σ count x² of each component of each factor, (modes, 4, K)."""
+        return self._from_chain(self._local.sums, (len(self.grid.shape), 4, self.components), np.float64)
 
     def gram(self, which: int) -> NDArray[np.float64]:
         """Return Σxxᵀ over the rows of a factor, (K, K)."""

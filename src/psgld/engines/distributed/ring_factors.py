@@ -108,14 +108,14 @@ class RingFactors(CoreFactors):
     # -- sums: each strip on its rank, then over strips in a fixed order (`group_sums.hpp`) ----------------------
 
     def sums(self) -> NDArray[np.float64]:
-        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K), in a fixed order of strips."""
+        """Return Σx, Σx², Σ log x and Σ count x² of each component of each factor, (modes, 4, K)."""
         held = np.array(self._ring.held(self._rank, self._part))
-        tables = np.zeros((len(self.grid.shape), self.grid.blocks, 3 * self.components))
+        tables = np.zeros((len(self.grid.shape), self.grid.blocks, 4 * self.components))
         outer = np.arange(self._last - self._first)
         tables[self.grid.outer, self._first : self._last] = self.core.strip_sums(self.grid.outer, outer)
         tables[self.grid.inner, held] = self.core.strip_sums(self.grid.inner, held)
         tables = self._total(tables)
-        return np.stack([_core.add_rows(table).reshape(3, self.components) for table in tables])
+        return np.stack([_core.add_rows(table).reshape(4, self.components) for table in tables])
 
     def gram(self, which: int) -> NDArray[np.float64]:
         """Return Σxxᵀ over the rows of a factor, (K, K), in a fixed order of the strips."""

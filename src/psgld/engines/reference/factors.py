@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...models import Likelihood
 from ...models.modes import NAMES
-from ..base import WEIGHTS, Factors, H, MetricName, Places, Stretch, SumName, W
+from ..base import WEIGHTS, Factors, H, MetricName, Places, Stretch, SumName, W, log_sums
 from . import update
 from .blocks import ReferenceGrid
 from .update import Array, Rule
@@ -34,7 +34,7 @@ class ReferenceFactors(Factors):
         self._move = [all_move for _ in grid.shape]
         self._key, self._rho, self._phi = 0, 0.0, 1.0
         self._metric: MetricName = "identity"
-        self._mirror, self._temperature, self._second_order = False, 1.0, False
+        self._mirror, self._temperature, self._second_order, self._logs = False, 1.0, False, False
         self._counts = [grid.counted.sum(axis=1 - which) for which in range(len(grid.shape))]
 
     def _zeros(self) -> list[Array]:
@@ -48,6 +48,10 @@ class ReferenceFactors(Factors):
         """Set the key of the noise, the metric D, reflection (x ← |x| after a step), τ, and the order of the step."""
         self._key, self._metric, self._mirror = key, metric, mirror
         self._temperature, self._second_order = temperature, second_order
+
+    def set_log_sums(self, wanted: bool) -> None:
+        """Set whether `sums` has Σ log x."""
+        self._logs = wanted
 
     def set_momentum(self, rho: float) -> None:
         """Set the momentum ρ; 0 gives first-order steps."""
@@ -130,9 +134,12 @@ class ReferenceFactors(Factors):
         return self._sum[which].copy()
 
     def sums(self) -> Array:
-        """Return Σx, Σx² and Σ count x² of each component of each factor, (modes, 3, K)."""
+        """Return Σx, Σx², Σ log x and Σ count x² of each component of each factor, (modes, 4, K)."""
         return np.array(
-            [[x.sum(0), (x**2).sum(0), n @ x**2] for x, n in zip(self._x, self._counts, strict=True)]
+            [
+                [x.sum(0), (x**2).sum(0), log_sums(x, self._logs), n @ x**2]
+                for x, n in zip(self._x, self._counts, strict=True)
+            ]
         )
 
     def gram(self, which: int) -> Array:

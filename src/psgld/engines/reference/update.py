@@ -110,7 +110,8 @@ class Rule:
 
         p ← m + ε D ∘ ∇,   m ← ρ p + sqrt((1 - ρ²) ε τ D) ∘ z,   x ← x + (p + m) / 2
 
-    In the non-negative metric it is the step of u = sqrt(x), for which D = 1/4b.
+    In the non-negative metric it is the step of u = sqrt(x), for which D = 1/4b. So it is, with or without momentum,
+    under a prior of shape < 1 (inverse < 0), whose density has no bound at zero: `NearZero`.
     """
 
     factor: int  # 0 = W, 1 = H
@@ -127,11 +128,74 @@ class Rule:
     m: Array  # (rows, K), updated in place
 
 
+@dataclass(frozen=True, eq=False)
+class NearZero:
+    """The coordinate y of x ≥ 0 of density ∝ x^{p-1}, p < 1, near zero: its density is constant below the edge e.
+
+        y = x where x ≥ e,   y = e + e ((x/e)^p - 1) / p below it,   dx/dy = (x/e)^{1-p}
+
+    It ends at e - e/p, where it is mirrored.
+    """
+
+    power: float
+    edge: Array
+
+    def enter(self, x: Array) -> tuple[Array, Array]:
+        """Return y, and dx/dy below the edge."""
+        share = np.clip(x / self.edge, 1e-18, 1.0)
+        raised = share**self.power
+        return np.where(x < self.edge, self.edge * (1.0 + (raised - 1.0) / self.power), x), share / raised
+
+    def leave(self, y: Array, m: Array) -> tuple[Array, Array]:
+        """Return x and the momentum, after mirroring."""
+        end = self.edge * (1.0 - 1.0 / self.power)
+        m, y = np.where(y < end, -m, m), np.where(y < end, 2.0 * end - y, y)
+        share = np.clip(1.0 + self.power * (y / self.edge - 1.0), 1e-30, 1.0)
+        return np.where(y < self.edge, self.edge * share ** (1.0 / self.power), y), m
+
+
+def _power(rule: Rule) -> float | None:
+    """Return p of `NearZero` for a factor, or None if its density at zero is bounded, or has no integral."""
+    if not (rule.mirror and rule.inverse < 0.0 < rule.temperature):
+        return None
+    power = (2.0 if rule.metric == "non-negative" else 1.0) * (1.0 + rule.inverse / rule.temperature)
+    return power if power > 0.01 else None
+
+
+def _step_near_zero(
+    x: Array, g: Array, rows: IntArray, z: Array, epsilon: float, rule: Rule, power: float
+) -> Array:
+    """Return rows after a step under a prior without a bound at zero; g is the gradient without its `inverse / x`."""
+    b, tau, rho, root = rule.b[rows], rule.temperature, rule.momentum, rule.metric == "non-negative"
+    half = 0.5 * min(epsilon, 1.0)
+    if root:  # the density of u = sqrt(x), D = 1/4b
+        rate, u, g, inverse = epsilon / (4.0 * b), np.sqrt(x), 2.0 * np.sqrt(x) * g, 2.0 * rule.inverse + tau
+        heat = tau * (1.0 - 0.5 * half - 0.25 * half * rule.linear / b) ** 2
+    else:
+        rate, u, inverse = epsilon / b, x, rule.inverse
+        heat = np.full_like(b, tau * (1.0 - half) if rule.metric == "real-valued" else tau)
+    near = np.sqrt(rate)
+    zero = NearZero(power, 2.0 * near)
+    y, slope = zero.enter(u)
+    push = rate * np.where(u < zero.edge, g * slope, g + inverse / np.maximum(u, zero.edge))
+    if root:
+        push = np.minimum(push, 0.5 * (u + near))
+    if rho > 0.0:
+        p = rule.move * (rule.m[rows] + push)
+        m = rho * p + rule.move * np.sqrt((1.0 - rho**2) * tau * rate) * z
+        u, rule.m[rows] = zero.leave(y + 0.5 * (p + m), m)
+    else:
+        u, _ = zero.leave(y + rule.move * (push + np.sqrt(2.0 * rate * heat) * z), np.zeros_like(y))
+    return np.where(rule.move == 0.0, x, u**2 if root else u)
+
+
 def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule: Rule) -> Array:
     """Return rows of a factor after iteration t; `gradient` is s/φ times the gradient of the log-likelihood."""
     b, tau, z = rule.b[rows], rule.temperature, noise(rows, x.shape[1], rule.factor, t, rule.key)
     pull = rule.quadratic * x if rule.quadratic.ndim == 1 else x @ rule.quadratic
     g = gradient + rule.linear - pull
+    if (power := _power(rule)) is not None:
+        return _step_near_zero(x, g, rows, z, epsilon, rule, power)
     if rule.momentum > 0.0:
         return _second_order(x, g, rows, epsilon, rule, z)
     D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))

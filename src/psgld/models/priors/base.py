@@ -31,8 +31,17 @@ class Prior(ABC):
 
     @property
     def learnt(self) -> bool:
-        """Whether the rate or precision is learnt."""
-        return self.given is None
+        """Whether a hyperparameter is learnt."""
+        return self.given is None or self.learns_shape
+
+    @property
+    def learns_shape(self) -> bool:
+        """Whether the shape is learnt. If so, the formulas are those of `at_shape(…)`."""
+        return False
+
+    def at_shape(self, shape: float | None) -> Prior:
+        """Return the prior with this shape, if its shape is learnt, else the prior itself."""
+        return self
 
     @property
     def needs_log_sum(self) -> bool:

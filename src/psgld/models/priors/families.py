@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psgld.errors import ModelError
-from psgld.models.common import Array, optional_positive, positive, real
+from psgld.models.common import Array, optional_positive, real
 from psgld.models.priors.base import Coefficients, Prior
 from psgld.models.priors.normal import Normal
 from psgld.models.priors.normal_wishart import NormalWishart
@@ -23,8 +23,15 @@ class _Gammalike(Prior):
 
     nonnegative: ClassVar[bool] = True
     one_rate: ClassVar[bool] = True  # with one rate per component, unused components would diverge
-    shape: float
+    shape: float | None
     rate: float | None
+
+    @property
+    def a(self) -> float:
+        """The shape."""
+        if self.shape is None:
+            raise ModelError(f"{self!r} has no shape yet, it is learnt; at_shape(…) gives it one")
+        return self.shape
 
     @property
     def given(self) -> float | None:
@@ -38,14 +45,13 @@ class _Gammalike(Prior):
         from scipy.special import gammaln, xlogy
 
         x, rate = real(x), real(rate)
-        inside = (
-            xlogy(self.shape - 1.0, np.abs(x)) - rate * x + self.shape * np.log(rate) - gammaln(self.shape)
-        )
+        a = self.a
+        inside = xlogy(a - 1.0, np.abs(x)) - rate * x + a * np.log(rate) - gammaln(a)
         return np.where(x >= 0.0, inside, -np.inf)
 
     def coefficients(self, rate: ArrayLike, mean: ArrayLike = 0.0) -> Coefficients:
         rate = real(rate)
-        return self.shape - 1.0, -rate, np.zeros_like(rate)
+        return self.a - 1.0, -rate, np.zeros_like(rate)
 
     def log_density_from_sums(
         self,
@@ -58,24 +64,24 @@ class _Gammalike(Prior):
     ) -> float:
         from scipy.special import gammaln
 
-        total = count * (self.shape * np.log(real(rate)) - gammaln(self.shape)) - real(rate) * real(sum)
+        total = count * (self.a * np.log(real(rate)) - gammaln(self.a)) - real(rate) * real(sum)
         if self.needs_log_sum:
             if sum_log is None:
                 raise ModelError(f"{self!r} needs sum_log, the sums of log x, got None; pass them")
-            total = total + (self.shape - 1.0) * real(sum_log)
+            total = total + (self.a - 1.0) * real(sum_log)
         return float(np.sum(total))
 
     def evidence(
         self, count: int, sum: ArrayLike, sumsq: ArrayLike, mean: ArrayLike = 0.0
     ) -> tuple[Array, Array]:
         sums = real(sum)
-        return np.full(sums.shape, self.shape * count), sums
+        return np.full(sums.shape, self.a * count), sums
 
     def size_at(self, rate: float) -> float:
-        return self.shape / rate
+        return self.a / rate
 
     def rate_for(self, size: float) -> float:
-        return self.shape / size
+        return self.a / size
 
 
 @final
@@ -110,25 +116,34 @@ class GammaPrior(_Gammalike):
     Parameters
     ----------
     shape
-        The shape a.
+        The shape a, one for all components; None (the default) learns it, with log a ~ N(0, 1).
     rate
-        The rate λ; None (the default) learns it.
+        The rate λ, one for all components; None (the default) learns it.
 
     Examples
     --------
     >>> GammaPrior(shape=3.0).score(0.5, rate=2.0)
     array(2.)
+    >>> GammaPrior().at_shape(0.5)
+    GammaPrior(shape=0.5, rate=None)
     """
 
-    shape: float
+    shape: float | None = None
     rate: float | None = None
     name: ClassVar[str] = "gamma"
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "shape", positive("GammaPrior", "shape", self.shape, "shape 1 is Exponential()")
-        )
-        object.__setattr__(self, "rate", optional_positive("GammaPrior", "rate", self.rate))
+        for name in ("shape", "rate"):
+            object.__setattr__(self, name, optional_positive("GammaPrior", name, getattr(self, name)))
+
+    @property
+    def learns_shape(self) -> bool:
+        """Whether the shape is learnt."""
+        return self.shape is None
+
+    def at_shape(self, shape: float | None) -> GammaPrior:
+        """Return the prior with this shape, if its shape is learnt, else the prior itself."""
+        return GammaPrior(shape, self.rate) if self.shape is None else self
 
 
 PRIORS: dict[str, type[Prior]] = {

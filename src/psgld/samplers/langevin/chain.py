@@ -73,6 +73,7 @@ class LangevinChain(Chain):
         self._guard = Guard(setup, self.probes)
         metric, second_order = setup.metric.name, setup.momentum > 0.0
         factors.set_dynamics(key, metric, model.nonnegative, setup.temperature, second_order)
+        factors.set_log_sums(model.needs_log_sums)
         for mode in model.modes:
             factors.set_move(mode.axis, mode.free.astype(float))
         start_factors(factors, setup)
