@@ -22,7 +22,7 @@ void Grid<T>::cut_chunks(double drawn) {
       auto cost = [&](int tile_number) {  // of all rows before the tile
         const int r = std::min(k.rows, tile_number * tile);
         return kRowCost * r +
-               (k.dense ? dense_entry * r * k.columns : sparse_entry * static_cast<double>(k.start[r]));
+               (k.dense ? dense_entry * r * k.columns : sparse_entry * static_cast<double>(k.row_start[r]));
       };
       const double total = cost(tiles);
       const int n =
