@@ -84,8 +84,8 @@ def test_shards_give_the_same_bits(tmp_path):
     i, j, v = entries(60_000)
     shards = psgld.shard(iter([(i, j, v)]), tmp_path / "s", 1, shape=(I, J))
     disk = run(shards, 2)
-    again = run(psgld.observations(tmp_path / "s"), 1)  # from the file of blocks that the first run wrote
-    memory = run(psgld.Observations.from_shards(tmp_path / "s"), 1, psgld.PSGLD(blocks=1))
+    again = run(shards, 1)  # from the file of blocks that the first run wrote
+    memory = run(shards.load(), 1, psgld.PSGLD(partition=shards.partition))
     for other in (again, memory):
         np.testing.assert_array_equal(disk.W, other.W)
         np.testing.assert_array_equal(disk.H, other.H)
