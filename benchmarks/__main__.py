@@ -28,6 +28,7 @@ from . import (
     sharding,
     sparse,
     throughput,
+    tiles,
 )
 from .harness import Row, Settings
 
@@ -50,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "throughput": throughput.run,
     "shards": sharding.run,
     "plan": planning.run,
+    "tiles": tiles.run,
 }
 
 

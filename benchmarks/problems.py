@@ -54,6 +54,22 @@ def sparse_problem(quick: bool) -> sparse.coo_array:
     return sparse.coo_array((values, pair), shape=shape)
 
 
+def popular_cells(shape: tuple[int, int], entries: int, exponent: float) -> NDArray[np.int64]:
+    """Return distinct cells, in order, whose rows and columns are as popular as rank^-exponent (Zipf-like)."""
+    rng = np.random.default_rng(1)
+    orders = [rng.permutation(size) for size in shape]
+    shares = [np.cumsum(1.0 / np.arange(1, size + 1) ** exponent) for size in shape]
+    cells = np.empty(0, np.int64)
+    while len(cells) < entries:
+        more = entries - len(cells) + 1000
+        i, j = (
+            order[np.searchsorted(share, share[-1] * rng.random(more))]
+            for order, share in zip(orders, shares, strict=True)
+        )
+        cells = np.union1d(cells, i * shape[1] + j)
+    return np.sort(rng.permutation(cells)[:entries])
+
+
 @cache
 def ratings(quick: bool) -> psgld.Observations:
     """Return the sparse problem as observations."""

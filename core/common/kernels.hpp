@@ -17,6 +17,7 @@ constexpr int kRowRun = 4;          // this many rows of some fours of component
 constexpr int kPanelRows = 32;      // blocks are worked through in panels of this many rows,
 constexpr int kPanelColumns = 128;  // dense ones of this size: their scores stay in the first cache
 constexpr int kBatch = 64;          // sparse entries worked on together
+constexpr int kTileColumns = 4096;  // of a sparse block: so many inner rows and their gradients stay in cache
 constexpr int kKernelRun = 32;      // log likelihoods summed by themselves, whoever does it
 
 constexpr int kMostParameters = 64;  // of a likelihood, besides phi: 32 ordered levels have so many
@@ -47,13 +48,33 @@ struct Block {
   // Dense: rows x leading, NaN where unobserved. Sparse: compressed rows.
   const T* dense = nullptr;
   int leading = 0;
-  const uint32_t* start = nullptr;  // rows + 1
+  int tiles = 1;  // of a sparse block: its entries lie tile after tile of columns, in each row after row
+  const uint32_t* start = nullptr;      // tiles x rows, + 1
+  const uint32_t* row_start = nullptr;  // rows + 1: of all tiles together
   const uint16_t* index16 = nullptr;
   const uint32_t* index32 = nullptr;
   const uint8_t* tile_row = nullptr;  // of each entry: its row within the panel
   const T* value = nullptr;
   const T* weight = nullptr;  // one per cell of `dense` or per value; null: 1
+
+  // The entries of one tile as a block.
+  Block tile(int number) const {
+    Block one = *this;
+    one.tiles = 1;
+    one.start += static_cast<size_t>(number) * rows;
+    return one;
+  }
 };
+
+// How many tiles of columns a sparse block has. More than one where the strip of the inner factor leaves the
+// second-level cache, whatever B is, and where a row has an entry in each of them, on average: with fewer
+// there is nothing to reuse. The data decide, never the machine: the order of the entries is that of the
+// sums.
+constexpr int tiles_of(int rows, int columns, int64_t entries) {
+  if (columns < 2 * kTileColumns) return 1;
+  const int tiles = (columns + kTileColumns - 1) / kTileColumns;
+  return entries >= static_cast<int64_t>(tiles) * rows ? tiles : 1;
+}
 
 // A row takes whole vectors of any instruction set, or (close) only as many fours as its noise. Close rows
 // are less memory to go through; whole ones are quicker to get at in any order, and can be multiplied as

@@ -21,10 +21,12 @@ constexpr size_t kDigestBytes = 64;  // and then the checksum
 
 constexpr size_t section_bytes(size_t bytes) { return (bytes + kLine + kLine - 1) / kLine * kLine; }
 
-// The sections of a block: starts of the rows, values, indices, rows within the panel. In bytes, unpadded.
+// The sections of a block: starts of the rows of each tile, values, indices, rows within the panel. In bytes,
+// unpadded.
 template <class T>
-constexpr std::array<size_t, 4> block_sections(int rows, size_t entries, size_t index_bytes) {
-  return {4 * (rows + size_t{1}), sizeof(T) * entries, index_bytes * entries, entries};
+constexpr std::array<size_t, 4> block_sections(const Block<T>& block, size_t index_bytes) {
+  const size_t entries = block.entries, starts = static_cast<size_t>(block.tiles) * block.rows + 1;
+  return {4 * starts, sizeof(T) * entries, index_bytes * entries, entries};
 }
 
 // A checksum at the speed of memory: eight lanes, whose steps are one-to-one, so that no change of a single
@@ -72,12 +74,16 @@ inline bool all_zero(const std::byte* from, const std::byte* to) {
 // What is wrong with a block that somebody else may have written; null if the kernels can work on it.
 template <class T>
 const char* block_fault(const Block<T>& k) {
-  bool bad = k.start[0] != 0 || k.start[k.rows] != k.entries;
-  for (int r = 0; r < k.rows; ++r) bad |= k.start[r] > k.start[r + 1];
+  const size_t starts = static_cast<size_t>(k.tiles) * k.rows;
+  bool bad = k.start[0] != 0 || k.start[starts] != k.entries;
+  for (size_t s = 0; s < starts; ++s) bad |= k.start[s] > k.start[s + 1];
   if (bad) return "rows that overlap";
   uint32_t off = 0;
-  for (int r = 0; r < k.rows; ++r)
-    for (uint32_t q = k.start[r]; q < k.start[r + 1]; ++q) off |= k.tile_row[q] ^ (r % kPanelRows);
+  for (int t = 0; t < k.tiles; ++t) {
+    const uint32_t* start = k.tile(t).start;
+    for (int r = 0; r < k.rows; ++r)
+      for (uint32_t q = start[r]; q < start[r + 1]; ++q) off |= k.tile_row[q] ^ (r % kPanelRows);
+  }
   if (off) return "an entry of another row";
   const uint32_t columns = k.columns;
   if (!(k.index16 ? all_below(k.index16, k.entries, columns) : all_below(k.index32, k.entries, columns)))
@@ -90,7 +96,7 @@ template <class T>
 const char* scan_block(const Block<T>& block, Digest& digest) {
   const auto* at = reinterpret_cast<const std::byte*>(block.start);
   bool padding = true;
-  for (size_t used : block_sections<T>(block.rows, block.entries, block.index16 ? 2 : 4)) {
+  for (size_t used : block_sections(block, block.index16 ? 2 : 4)) {
     const size_t bytes = section_bytes(used);
     padding &= all_zero(at + used, at + bytes);
     digest.add(at, bytes);

@@ -6,6 +6,70 @@
 namespace psgld {
 
 template <class T>
+Grid<T>::Grid(int file, bool create, const std::string& key, std::span<const int64_t> entries,
+              std::span<const double> outer_counts, std::span<const double> inner_counts, bool swapped,
+              Side<T>&& outer_side, Side<T>&& inner_side)
+    : Grid(swapped, 0, std::move(outer_side), std::move(inner_side)) {
+  require(strips == parts && entries.size() == blocks.size(), "all blocks, and how many entries each has");
+  for (int64_t n : entries) require_between(n, 0, kMostEntries, "the entries of a block");
+  require(outer_counts.size() == outer.size() && inner_counts.size() == inner.size() && outer.whole(),
+          "one count per row");
+  for (size_t i = 0; i < outer.size(); ++i) outer.counts[outer.position(i)] = static_cast<T>(outer_counts[i]);
+  for (size_t j = 0; j < inner.size(); ++j) inner.counts[inner.position(j)] = static_cast<T>(inner_counts[j]);
+  const size_t index_bytes = narrow() ? 2 : 4;
+  std::vector<size_t> at(blocks.size());
+  part_start_ = {0};
+  for (int p = 0; p < parts; ++p) {
+    size_t end = part_start_.back();
+    for (int b = 0; b < parts; ++b) {
+      const size_t k = b * parts + inner_strip(b, p);
+      at[k] = end;
+      size_block(k, entries[k]);
+      for (size_t bytes : block_sections(blocks[k], index_bytes)) end += section_bytes(bytes);
+    }
+    part_start_.push_back(end);
+  }
+  file_ = Mapped(file, part_start_.back() + kFileSlack + kDigestBytes, create);
+  key_ = key;
+  targets_.resize(blocks.size());
+  for (size_t k = 0; k < blocks.size(); ++k) {
+    const auto bytes = block_sections(blocks[k], index_bytes);
+    std::byte* from = file_.data() + at[k];
+    Target& to = targets_[k];
+    to.start = reinterpret_cast<uint32_t*>(from);
+    to.value = reinterpret_cast<T*>(from += section_bytes(bytes[0]));
+    from += section_bytes(bytes[1]);
+    if (index_bytes == 2)
+      to.index16 = reinterpret_cast<uint16_t*>(from);
+    else
+      to.index32 = reinterpret_cast<uint32_t*>(from);
+    to.tile_row = reinterpret_cast<uint8_t*>(from + section_bytes(bytes[2]));
+    set_block(blocks[k], to);
+  }
+  if (create) return;
+  if (!scan().matches(digest_place())) throw std::runtime_error("a wrong checksum");
+  written();
+}
+
+template <class T>
+void Grid<T>::set_row_starts() {
+  size_t all = 0;
+  for (const Block<T>& block : blocks)
+    if (block.tiles > 1) all += block.rows + 1;
+  row_start_ = Aligned<uint32_t>(all);
+  uint32_t* to = row_start_.data();
+  for (Block<T>& block : blocks) {
+    if (block.tiles == 1) continue;
+    for (int r = 0; r <= block.rows; ++r) {
+      to[r] = 0;
+      for (int t = 0; t < block.tiles; ++t) to[r] += block.tile(t).start[r] - block.tile(t).start[0];
+    }
+    block.row_start = to;
+    to += block.rows + 1;
+  }
+}
+
+template <class T>
 void Grid<T>::cut_chunks(double drawn) {
   // In entries of a sparse block (`system/cost.py` has the costs of iterations): noise and step of a row.
   constexpr double kCheapDenseEntry = 1.0 / 8, kRowCost = 8;
@@ -22,7 +86,7 @@ void Grid<T>::cut_chunks(double drawn) {
       auto cost = [&](int tile_number) {  // of all rows before the tile
         const int r = std::min(k.rows, tile_number * tile);
         return kRowCost * r +
-               (k.dense ? dense_entry * r * k.columns : sparse_entry * static_cast<double>(k.start[r]));
+               (k.dense ? dense_entry * r * k.columns : sparse_entry * static_cast<double>(k.row_start[r]));
       };
       const double total = cost(tiles);
       const int n =

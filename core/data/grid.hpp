@@ -58,14 +58,16 @@ class Grid {
        Side<T>&& inner_side)
       : Grid(swapped, first_strip, std::move(outer_side), std::move(inner_side)) {
     require_rows(rows.start, rows.index, row_side().size(), column_side().size());
-    start_ = Aligned<uint32_t>((outer.positions + strips) * parts);
+    const std::vector<int64_t> sizes = block_entries(rows);
     std::vector<Target> targets(blocks.size());
+    size_t starts = 0;
+    for (size_t k = 0; k < blocks.size(); ++k) starts += size_block(k, sizes[k]) + 1;
+    start_ = Aligned<uint32_t>(starts);
     size_t at = 0;
-    for (int b = 0; b < strips; ++b)
-      for (int c = 0; c < parts; ++c) {
-        targets[b * parts + c].start = start_.data() + at;
-        at += outer.rows[b] + 1;
-      }
+    for (size_t k = 0; k < blocks.size(); ++k) {
+      targets[k].start = start_.data() + at;
+      at += starts_of(blocks[k]) + 1;
+    }
     const size_t entries = count<true>(rows, targets);
     if (zeros) {
       for (size_t i = 0; i < outer.size(); ++i)
@@ -91,12 +93,14 @@ class Grid {
           to.index16 = index16_.data() + offset;
         else
           to.index32 = index32_.data() + offset;
-        const uint32_t sum = counts_to_starts(to.start, outer.rows[b]);
-        set_block(b, c, to, sum);
-        offset += sum;
+        Block<T>& block = blocks[b * parts + c];
+        block.entries = counts_to_starts(to.start, starts_of(block));
+        offset += block.entries;
+        set_block(block, to);
       }
     place(rows, shift, targets);
-    for (size_t k = 0; k < blocks.size(); ++k) ends_to_starts(targets[k].start, blocks[k].rows);
+    for (size_t k = 0; k < blocks.size(); ++k) ends_to_starts(targets[k].start, starts_of(blocks[k]));
+    set_row_starts();
     cut_chunks();
   }
 
@@ -106,53 +110,7 @@ class Grid {
   // another one is checked, and refused if it was not finished with the same key.
   Grid(int file, bool create, const std::string& key, std::span<const int64_t> entries,
        std::span<const double> outer_counts, std::span<const double> inner_counts, bool swapped,
-       Side<T>&& outer_side, Side<T>&& inner_side)
-      : Grid(swapped, 0, std::move(outer_side), std::move(inner_side)) {
-    require(strips == parts && entries.size() == blocks.size(), "all blocks, and how many entries each has");
-    for (int64_t n : entries) require_between(n, 0, kMostEntries, "the entries of a block");
-    require(outer_counts.size() == outer.size() && inner_counts.size() == inner.size() && outer.whole(),
-            "one count per row");
-    for (size_t i = 0; i < outer.size(); ++i)
-      outer.counts[outer.position(i)] = static_cast<T>(outer_counts[i]);
-    for (size_t j = 0; j < inner.size(); ++j)
-      inner.counts[inner.position(j)] = static_cast<T>(inner_counts[j]);
-    const size_t index_bytes = narrow() ? 2 : 4;
-    std::vector<size_t> at(blocks.size());
-    part_start_ = {0};
-    for (int p = 0; p < parts; ++p) {
-      size_t end = part_start_.back();
-      for (int b = 0; b < parts; ++b) {
-        const size_t k = b * parts + inner_strip(b, p);
-        at[k] = end;
-        for (size_t bytes : block_sections<T>(outer.rows[b], entries[k], index_bytes))
-          end += section_bytes(bytes);
-      }
-      part_start_.push_back(end);
-    }
-    file_ = Mapped(file, part_start_.back() + kFileSlack + kDigestBytes, create);
-    key_ = key;
-    targets_.resize(blocks.size());
-    for (int b = 0; b < parts; ++b)
-      for (int c = 0; c < parts; ++c) {
-        const size_t k = b * parts + c, n = entries[k];
-        const auto bytes = block_sections<T>(outer.rows[b], n, index_bytes);
-        std::byte* from = file_.data() + at[k];
-        Target& to = targets_[k];
-        to.start = reinterpret_cast<uint32_t*>(from);
-        to.value = reinterpret_cast<T*>(from += section_bytes(bytes[0]));
-        from += section_bytes(bytes[1]);
-        if (index_bytes == 2)
-          to.index16 = reinterpret_cast<uint16_t*>(from);
-        else
-          to.index32 = reinterpret_cast<uint32_t*>(from);
-        to.tile_row = reinterpret_cast<uint8_t*>(from + section_bytes(bytes[2]));
-        set_block(b, c, to, n);
-      }
-    if (create) return;
-    if (!scan().matches(digest_place())) throw std::runtime_error("a wrong checksum");
-    targets_.clear();
-    cut_chunks();
-  }
+       Side<T>&& outer_side, Side<T>&& inner_side);
 
   // All rows of one row strip of V. Returns whether they are as many as was said.
   template <class Value>
@@ -166,21 +124,20 @@ class Grid {
     count<false>(rows, targets_);
     for (int s = 0; s < parts; ++s) {
       const int k = swapped ? s * parts + strip : strip * parts + s;
-      if (counts_to_starts(targets_[k].start, blocks[k].rows) != blocks[k].entries) return false;
+      if (counts_to_starts(targets_[k].start, starts_of(blocks[k])) != blocks[k].entries) return false;
     }
     place(rows, shift, targets_);
     for (int s = 0; s < parts; ++s) {
       const int k = swapped ? s * parts + strip : strip * parts + s;
-      ends_to_starts(targets_[k].start, blocks[k].rows);
+      ends_to_starts(targets_[k].start, starts_of(blocks[k]));
     }
     return true;
   }
   void finish() {
     require(!targets_.empty(), "blocks that are not being written");
     scan().write(digest_place());
-    targets_.clear();
     file_.sync();
-    cut_chunks();
+    written();
   }
 
   // Of blocks in a file: let the disk fetch a part while another is worked on.
@@ -246,7 +203,7 @@ class Grid {
     const Chunk& chunk = chunks[part][number];
     const Block<T>& k = block(chunk.outer_strip, part);
     if (k.dense || cells) return static_cast<int64_t>(chunk.last - chunk.first) * k.columns;
-    return static_cast<int64_t>(k.start[chunk.last]) - k.start[chunk.first];
+    return static_cast<int64_t>(k.row_start[chunk.last]) - k.row_start[chunk.first];
   }
 
   // The most chunks of a part.
@@ -306,10 +263,19 @@ class Grid {
   }
   std::byte* digest_place() const { return file_.data() + part_start_.back() + kFileSlack; }
 
-  void set_block(int b, int c, const Target& to, int64_t entries) {
-    Block<T>& block = blocks[b * parts + c];
-    block = {outer.rows[b], inner.rows[c], entries};
-    block.start = to.start;
+  // The size of a sparse block; returns how many rows its tiles have together.
+  size_t size_block(size_t k, int64_t entries) {
+    require(entries <= kMostEntries,
+            "a block of more than 2^32 - 1 entries; cut the matrix into more blocks");
+    Block<T>& block = blocks[k];
+    block = {outer.rows[k / parts], inner.rows[k % parts], entries};
+    block.tiles = tiles_of(block.rows, block.columns, entries);
+    return starts_of(block);
+  }
+  static size_t starts_of(const Block<T>& block) { return static_cast<size_t>(block.tiles) * block.rows; }
+
+  static void set_block(Block<T>& block, const Target& to) {
+    block.start = block.row_start = to.start;
     block.value = to.value;
     block.weight = to.weight;
     block.tile_row = to.tile_row;
@@ -329,13 +295,37 @@ class Grid {
     }
   }
 
+  // Which of the starts of a block an entry belongs to.
+  size_t slot(size_t k, uint32_t o, uint32_t n) const {
+    const size_t tile = blocks[k].tiles > 1 ? inner.local[n] / kTileColumns : 0;
+    return tile * blocks[k].rows + outer.local[o];
+  }
+
+  // How many entries each block has, if the number of its tiles depends on that.
+  template <class Value>
+  std::vector<int64_t> block_entries(const Rows<Value>& rows) const {
+    std::vector<int64_t> entries(blocks.size());
+    if (*std::max_element(inner.rows.begin(), inner.rows.end()) < 2 * kTileColumns) return entries;
+    visit(rows, [&](size_t k, uint32_t, uint32_t, int64_t) { ++entries[k]; });
+    return entries;
+  }
+
+  // Of blocks in tiles: where rows would start without.
+  void set_row_starts();
+  // Blocks in a file are complete.
+  void written() {
+    targets_.clear();
+    set_row_starts();
+    cut_chunks();
+  }
+
   // Entries of each outer row of each block; and (sides) of each row of either side. Returns how many.
   template <bool sides, class Value>
   size_t count(const Rows<Value>& rows, const std::vector<Target>& targets) {
     size_t entries = 0;
     visit(rows, [&](size_t k, uint32_t o, uint32_t n, int64_t) {
       ++entries;
-      ++targets[k].start[outer.local[o]];
+      ++targets[k].start[slot(k, o, n)];
       if constexpr (sides) {
         outer.counts[outer.position(o)] += 1;
         inner.counts[inner.position(n)] += 1;
@@ -344,16 +334,16 @@ class Grid {
     return entries;
   }
 
-  static uint32_t counts_to_starts(uint32_t* start, int rows) {
+  static uint32_t counts_to_starts(uint32_t* start, size_t rows) {
     uint64_t sum = 0;
-    for (int r = 0; r <= rows; ++r) sum += std::exchange(start[r], static_cast<uint32_t>(sum));
+    for (size_t r = 0; r <= rows; ++r) sum += std::exchange(start[r], static_cast<uint32_t>(sum));
     require(sum <= kMostEntries, "a block of more than 2^32 - 1 entries; cut the matrix into more blocks");
     return static_cast<uint32_t>(sum);
   }
 
   // While entries are placed, a start is moved on to the end of its row, which is the start of the next.
-  static void ends_to_starts(uint32_t* start, int rows) {
-    for (int r = rows; r > 0; --r) start[r] = start[r - 1];
+  static void ends_to_starts(uint32_t* start, size_t rows) {
+    for (size_t r = rows; r > 0; --r) start[r] = start[r - 1];
     start[0] = 0;
   }
 
@@ -362,7 +352,7 @@ class Grid {
     const bool short_index = narrow();
     visit(rows, [&](size_t k, uint32_t o, uint32_t n, int64_t q) {
       const Target& to = targets[k];
-      const uint32_t at = to.start[outer.local[o]]++;
+      const uint32_t at = to.start[slot(k, o, n)]++;
       to.value[at] = static_cast<T>(rows.value[q] - shift);
       if (to.weight) to.weight[at] = static_cast<T>(rows.weight[q]);
       to.tile_row[at] = static_cast<uint8_t>(outer.local[o] % kPanelRows);
@@ -376,7 +366,7 @@ class Grid {
   Aligned<T> value_, weight_;
   Aligned<uint8_t> tile_row_;
   Aligned<uint16_t> index16_;
-  Aligned<uint32_t> index32_, start_;
+  Aligned<uint32_t> index32_, start_, row_start_;
   Mapped file_;
   std::string key_;                 // of blocks in a file: of their checksum
   std::vector<size_t> part_start_;  // of blocks in a file: where each part begins, and the end

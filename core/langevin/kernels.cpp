@@ -37,18 +37,20 @@ void add_rows(T* sum, const T* gradient, size_t n) {
 // Rows [first, last) of those that a strip has: what step_rows asks memory for while it makes noise. Short
 // strips are in cache.
 template <class T>
-std::span<const T> rows_ahead(const Strip<T>& strip, int first, int last) {
+Wanted<T> rows_ahead(const Strip<T>& strip, int first, int last) {
   constexpr size_t kShort = (size_t{1} << 17) / sizeof(T);
   const size_t stride = strip.stride;
   last = std::min(last, strip.rows);
   if (first >= last || strip.rows * stride < kShort) return {};
-  return {strip.x + first * stride, (last - first) * stride};
+  return {{strip.x + first * stride, (last - first) * stride},
+          {strip.momentum ? strip.momentum + first * stride : nullptr,
+           strip.inverse_root ? strip.inverse_root + first * stride : nullptr}};
 }
 
 // Whether inner rows and their gradients stay in cache, however many entries hit them.
 template <class T>
-bool cached(const Strip<T>& inner) {
-  return sizeof(T) * inner.rows * inner.stride < size_t{1} << 19;
+bool cached(const Block<T>& block, const Strip<T>& inner) {
+  return block.tiles > 1 || sizeof(T) * inner.rows * inner.stride < size_t{1} << 19;
 }
 
 // Of a sparse block, where inner rows do not stay in cache: also those that the entries of the rows hit, up
@@ -56,10 +58,11 @@ bool cached(const Strip<T>& inner) {
 template <class T>
 Wanted<T> wanted_ahead(const Block<T>& block, const Strip<T>& outer, const Strip<T>& inner, const T* gradient,
                        int first, int last, int end) {
-  Wanted<T> wanted{rows_ahead(outer, first, last)};
-  if (block.dense || first >= end || cached(inner)) return wanted;
+  Wanted<T> wanted = rows_ahead(outer, first, last);
+  if (block.dense || first >= end || cached(block, inner)) return wanted;
   last = std::min(last, end);
-  return {wanted.rows, &block, inner.x, gradient, inner.stride, block.start[first], block.start[last]};
+  return {wanted.rows,  wanted.also,        &block,           inner.x, gradient,
+          inner.stride, block.start[first], block.start[last]};
 }
 
 // Of the panel at `row`, what is read once from one end to the other: the processor would see that too late,
@@ -78,10 +81,57 @@ template <class T>
   block.index16 ? prefetch_run(block.index16, from, to) : prefetch_run(block.index32, from, to);
 }
 
+// Gradients of the inner rows of a tile, just before they are added up: then they are still in cache.
+template <class T>
+void clear_tile(const Block<T>& block, const Strip<T>& inner, int tile, T* partial) {
+  const int first = tile * kTileColumns,
+            end = tile + 1 < block.tiles ? first + kTileColumns : padded(inner.rows);
+  std::memset(partial + static_cast<size_t>(first) * inner.stride, 0,
+              sizeof(T) * static_cast<size_t>(end - first) * inner.stride);
+}
+
 template <class T>
 float* noise_buffer(const Rule<T>& rule, ThreadScratch* scratch) {
   // A row is read to the end of its last vector, past its own noise.
   return scratch->noise.get<float>(static_cast<size_t>(kRowTile) * (rule.components + 4) + rule.stride + 64);
+}
+
+// Rows and gradients of a panel, which come one after the other.
+template <class T>
+[[gnu::always_inline]] inline void prefetch_rows(const T* rows, const T* gradient, size_t size) {
+  for (size_t k = 0; k < size; k += kLine<T>) {
+    __builtin_prefetch(rows + k, 0, 2);
+    __builtin_prefetch(gradient + k, 1, 2);
+  }
+}
+
+// Adds up the gradients of the rows [panel.first, last) over all tiles but the last. `panel` begins at the
+// first row, but its rows are those of the whole strip.
+template <class T>
+double all_but_last_tile(SparsePanel<T> panel, const Strip<T>& outer, const Strip<T>& inner, int last,
+                         bool stored) {
+  constexpr int tile = kPanelRows;
+  const Block<T>& block = panel.block;
+  const size_t stride = panel.stride;
+  T* const gradients = panel.row_gradient;
+  double squares = 0;
+  for (int t = 0; t + 1 < block.tiles; ++t) {
+    const Block<T> part = block.tile(t);
+    clear_tile(block, inner, t, panel.inner_gradient);
+    for (int r = panel.first; r < last; r += tile) {
+      const int n = last - r < tile ? last - r : tile, next = std::clamp(last - r - tile, 0, tile);
+      const T* rows = outer.x + r * stride;
+      T* gradient = gradients + (r - panel.first) * stride;
+      prefetch_panel(part, outer, r + 2 * tile, last);
+      prefetch_rows(rows + tile * stride, gradient + tile * stride, next * stride);
+      if (t == 0) std::memset(gradient, 0, sizeof(T) * padded(n) * stride);
+      if (stored && part.start[r] < part.start[r + n])
+        squares += sparse_rows<T>({part, panel.likelihood, panel.pass, panel.stride, rows, panel.inner, r,
+                                   gradient, panel.inner_gradient, false},
+                                  r + n);
+    }
+  }
+  return squares;
 }
 
 template <class T>
@@ -101,7 +151,7 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
     panel = scratch->panel.get<T>(kPanelRows * kPanelColumns);
     transpose(inner.x, block.leading, stride, stride, packed, block.leading);
   } else {
-    std::memset(partial, 0, partial_size(inner.rows, inner.stride, likelihood) * sizeof(T));
+    std::memset(outer_zeros, 0, zero_size(likelihood, stride) * sizeof(T));
   }
   if (likelihood.zeros) {
     inner_zeros = scratch->zeros.get<T>(zero_size(likelihood, stride));
@@ -109,21 +159,33 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
     zero_add(likelihood, inner.x, inner.rows, stride, inner_zeros);
   }
 
-  T* gradient = scratch->gradient.get<T>(static_cast<size_t>(tile) * stride);
+  const bool stored = block.entries > 0 && (block.weight || !(likelihood.zeros && pass == Pass::weight));
+  // The panels of a sparse block go through one tile of columns after the other, and are moved in the last.
+  const size_t panel_size = static_cast<size_t>(tile) * stride;
+  T* const gradients =
+      scratch->gradient.get<T>(panel_size * (block.tiles > 1 ? (last - first + tile - 1) / tile : 1));
+  if (block.tiles > 1)
+    squares += all_but_last_tile<T>(
+        {block, likelihood, pass, stride, outer.x, inner.x, first, gradients, partial, false}, outer, inner,
+        last, stored);
+  const Block<T> rest = block.dense ? block : block.tile(block.tiles - 1);
+  if (!block.dense) clear_tile(block, inner, block.tiles - 1, partial);
+
   const T* coupling = pass == Pass::langevin ? scaled_coupling(rule, scratch) : nullptr;
   float* noise = noise_buffer(rule, scratch);
   for (int r = first; r < last; r += tile) {
     const int n = last - r < tile ? last - r : tile;
     T* x = outer.x + static_cast<size_t>(r) * stride;
+    T* gradient = block.tiles > 1 ? gradients + (r - first) / tile * panel_size : gradients;
     if (block.dense) {
       squares += dense_panel(block, likelihood, pass, rule, x, inner.x, packed, r, padded(n), gradient,
                              partial, r > first, panel);
     } else {
-      if (!cached(inner)) prefetch_panel(block, outer, r + 2 * tile, last);
-      std::memset(gradient, 0, sizeof(T) * padded(n) * stride);
-      if (block.entries > 0 && (block.weight || !(likelihood.zeros && pass == Pass::weight)))
+      if (block.tiles > 1 || !cached(block, inner)) prefetch_panel(rest, outer, r + 2 * tile, last);
+      if (block.tiles == 1) std::memset(gradient, 0, sizeof(T) * padded(n) * stride);
+      if (stored)
         squares +=
-            sparse_rows<T>({block, likelihood, pass, stride, x, inner.x, r, gradient, partial, false}, r + n);
+            sparse_rows<T>({rest, likelihood, pass, stride, x, inner.x, r, gradient, partial, false}, r + n);
     }
     if (likelihood.zeros) {
       zero_add(likelihood, x, n, stride, outer_zeros);
@@ -167,7 +229,7 @@ void inner_rows(const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
   for (int r = 0; r < inner.rows; r += kRowTile)
     step_rows(rule, inner, r, inner.rows - r < kRowTile ? inner.rows - r : kRowTile,
               total + static_cast<size_t>(r) * stride, scratch->pattern, noise,
-              {rows_ahead(inner, r + kRowTile, r + 2 * kRowTile)});
+              rows_ahead(inner, r + kRowTile, r + 2 * kRowTile));
 }
 
 template <class T>

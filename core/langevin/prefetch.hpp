@@ -2,6 +2,7 @@
 // once it would hold everything up: a core waits for some sixteen lines of memory at a time, no more.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -16,6 +17,7 @@ constexpr size_t kLine = 64 / sizeof(T);
 template <class T>
 struct Wanted {
   std::span<const T> rows;
+  std::array<const T*, 2> also = {};  // arrays whose rows come with them: momentum, metric; or null
   const Block<T>* block = nullptr;
   const T *inner = nullptr, *gradient = nullptr;
   int stride = 0;
@@ -46,7 +48,11 @@ class Prefetch {
 
  private:
   void ask_rows(size_t lines) {
-    for (; lines > 0 && at_ < end_; --lines, at_ += kLine<T>) __builtin_prefetch(at_, 1);
+    for (; lines > 0 && at_ < end_; --lines, at_ += kLine<T>) {
+      __builtin_prefetch(at_, 1);
+      for (const T* array : wanted_.also)
+        if (array) __builtin_prefetch(array + (at_ - wanted_.rows.data()), 1);
+    }
   }
   void ask_entries(uint32_t entries) {
     for (; entries > 0 && wanted_.entry < wanted_.last; --entries, ++wanted_.entry) {

@@ -54,6 +54,14 @@ inline void sort_uniform(uint64_t* words, int n, uint64_t* sorted, uint32_t* bin
   }
 }
 
+// Where the n-th entry of a row is, tile after tile.
+template <class T>
+inline uint32_t nth_of_row(const Block<T>& block, int row, uint32_t n) {
+  const uint32_t* start = block.start + row;
+  for (uint32_t here; n >= (here = start[1] - start[0]); start += block.rows) n -= here;
+  return start[0] + n;
+}
+
 // n entries of the rows [first, last) of a block. With `cells`, entries that a sparse block does not store
 // are drawn like the others, as zeros of that weight; its columns must then be in order in each row.
 template <class T>
@@ -72,7 +80,7 @@ inline Block<T> subsample_rows(const Block<T>& block, bool cells, T zero_weight,
   sort_uniform(words, n, sorted, scratch->bins.get<uint32_t>(static_cast<size_t>(2) * n + 4));
 
   auto before = [&](int row) {  // the entries of all rows before this one
-    return by_cell ? static_cast<uint64_t>(row) * block.columns : static_cast<uint64_t>(block.start[row]);
+    return by_cell ? static_cast<uint64_t>(row) * block.columns : static_cast<uint64_t>(block.row_start[row]);
   };
   auto stored_index = [&](uint32_t q) {
     return block.index16 ? static_cast<uint32_t>(block.index16[q]) : block.index32[q];
@@ -90,9 +98,10 @@ inline Block<T> subsample_rows(const Block<T>& block, bool cells, T zero_weight,
     }
     tile_row[d] = static_cast<uint8_t>(row % kPanelRows);
     if (!by_cell) {
-      index[d] = stored_index(static_cast<uint32_t>(entry));
-      value[d] = block.value[entry];
-      if (weight) weight[d] = block.weight[entry];
+      const uint32_t at = nth_of_row(block, row, static_cast<uint32_t>(entry - before(row)));
+      index[d] = stored_index(at);
+      value[d] = block.value[at];
+      if (weight) weight[d] = block.weight[at];
       continue;
     }
     const auto column = static_cast<uint32_t>(entry - before(row));
@@ -102,7 +111,9 @@ inline Block<T> subsample_rows(const Block<T>& block, bool cells, T zero_weight,
       value[d] = block.dense[at];
       if (weight) weight[d] = block.weight[at];
     } else {
-      uint32_t low = block.start[row], high = block.start[row + 1];
+      const uint32_t* range =
+          block.start + static_cast<size_t>(block.tiles > 1 ? column / kTileColumns : 0) * block.rows + row;
+      uint32_t low = range[0], high = range[1];
       while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
         if (stored_index(middle) < column)
@@ -110,7 +121,7 @@ inline Block<T> subsample_rows(const Block<T>& block, bool cells, T zero_weight,
         else
           high = middle;
       }
-      const bool stored = low < block.start[row + 1] && stored_index(low) == column;
+      const bool stored = low < range[1] && stored_index(low) == column;
       value[d] = stored ? block.value[low] : T(0);
       if (weight) weight[d] = stored ? block.weight[low] : zero_weight;
     }
@@ -121,7 +132,7 @@ inline Block<T> subsample_rows(const Block<T>& block, bool cells, T zero_weight,
   drawn.rows = block.rows;
   drawn.columns = block.columns;
   drawn.entries = n;
-  drawn.start = start;
+  drawn.start = drawn.row_start = start;
   drawn.index32 = index;
   drawn.tile_row = tile_row;
   drawn.value = value;

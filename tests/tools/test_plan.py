@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ import psgld
 from psgld.cli import main
 from psgld.tools import forecast as plan
 from psgld.tools.forecast import Machine, Size, forecast
+from psgld.tools.rehearsal import Rehearsal, rehearse
 
 MOVIELENS = Size(71_567, 10_681, 10_000_000, 50)
 
@@ -184,6 +186,72 @@ def test_shard_command(tmp_path, capsys):
     assert psgld.load(run).shape == (40, 23)
     assert main(["shard", str(table), "-B", "3", "-o", str(out)]) == 2
     assert "exists" in capsys.readouterr().err
+
+
+def test_plan_of_a_file_is_that_of_fit(tmp_path, capsys):
+    table = tmp_path / "ratings.csv"
+    table.write_text(
+        "".join(f"u{i},f{(7 * i + j) % 23},{1 + (i + j) % 5}\n" for i in range(40) for j in range(5))
+    )
+    options = [
+        "--rank",
+        "3",
+        "--likelihood",
+        "poisson",
+        "--threads",
+        "1",
+        "--blocks",
+        "2",
+        "--thin",
+        "4",
+        "--json",
+    ]
+    assert main(["plan", str(table), *options, "--draws", "7", "--tune", "60", "--chains", "3"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert [record[name] for name in ("chains", "draws", "tune", "thin", "cycle")] == [3, 7, 60, 4, 2]
+    assert record["shape"] == [40, 23] and record["entries"] == 200
+    assert record["draws_bytes"] == 3 * 7 * (40 + 23) * 3 * 4
+    assert record["run_seconds"] >= 3 * (60 + 7 * 4) * record["iteration_seconds"]
+    assert main(["plan", str(table), *options]) == 0
+    usual = json.loads(capsys.readouterr().out)
+    assert main(["fit", str(table), "-o", str(tmp_path / "run.npz"), "-q", *options]) == 0
+    assert json.loads(capsys.readouterr().out)["draws"] == usual["draws"]
+
+
+def test_a_problem_is_a_file_or_a_size(tmp_path, capsys):
+    assert main(["plan", "--rank", "3", "--rows", "5", "--cols", "4"]) == 2
+    assert (
+        "a FILE is needed, or --rows, --cols and --entries; --entries is missing" in capsys.readouterr().err
+    )
+    assert main(["plan", str(tmp_path / "a.csv"), "--rank", "3", "--rows", "5"]) == 2
+    assert "--rows is for problems without a file" in capsys.readouterr().err
+
+
+def test_rehearsal_adds_up():
+    rates = {"once_seconds": 1.0, "prepare_seconds": 2.0, "iteration_seconds": 0.5, "pause_seconds": 0.25}
+    sizes = {"now_bytes": 100.0, "most_bytes": 150.0, "chain_bytes": 10.0, "draws_bytes": 20.0}
+    found = Rehearsal(4, 2, tune=10, draws=4, thin=5, cycle=1, draw_seconds=0.125, **rates, **sizes)
+    assert found.seconds == 1.0 + 2.0 + 2 * (30 * 0.5 + (10 + 4) * 0.25 + 4 * 0.125)
+    assert found.memory == 150.0
+    assert replace(found, most_bytes=0.0).memory == 100.0 + 3 * 10.0 + 20.0
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_rehearsal_is_near_what_is_measured():
+    """Within a factor of 1.5 either way in processor time, the middle of three: others use the machine."""
+    V = np.random.default_rng(0).poisson(3.0, (200, 150)).astype(np.float32)
+    model, counts = psgld.FactorModel(8, "poisson"), {"draws": 50, "tune": 3000, "thin": 200}
+    engine, clock = psgld.Threads(1), time.process_time
+
+    def ratio():
+        found = rehearse(V, model, psgld.PSGLD(), engine, tuple(counts.values()), 1, seconds=0.3, clock=clock)
+        start = clock()
+        psgld.sample(V, model, engine=engine, chains=1, progress=False, **counts)
+        return found.seconds / (clock() - start)
+
+    ratio()  # imports
+    assert 1 / 1.5 <= np.median([ratio() for _ in range(3)]) <= 1.5
 
 
 @pytest.mark.slow

@@ -60,8 +60,8 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="no bar, no notes, no summary")
     add_json(parser)
-    _add_model(parser)
-    _add_sampling(parser)
+    add_model(parser)
+    add_sampling(parser)
     _add_store(parser)
     add_columns(parser, "row", "col", "value", "weight")
     parser.add_argument(
@@ -73,7 +73,8 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def _add_model(parser: Parser) -> None:
+def add_model(parser: Parser) -> None:
+    """Add the options of the model."""
     from argparse import BooleanOptionalAction
 
     group = parser.add_argument_group("model")
@@ -93,7 +94,8 @@ def _add_model(parser: Parser) -> None:
     add_meaning(group)
 
 
-def _add_sampling(parser: Parser) -> None:
+def add_sampling(parser: Parser) -> None:
+    """Add the options of chains and samplers."""
     group = parser.add_argument_group("sampling (defaults depend on the data)")
     group.add_argument("--draws", type=integer(1), help="draws per chain (200, up to 600 for small data)")
     group.add_argument("--tune", type=integer(0), help="iterations of burn-in")
@@ -158,9 +160,9 @@ def _run(args: Namespace, engine: Engine) -> int:
     store = _store(args)
     if engine.rank == 0:
         check_writable(args.output, store=bool(store), inputs=[Path(args.file)])
-    sampler = _sampler(args)
+    sampler = sampler_of(args)
     data = engine.own_share(_held_out(read_data(args), args))
-    model = _model(args, data)
+    model = model_of(args, data)
     numbers = args.chains * (args.draws or DRAWS) * sum(data.shape) * model.components
     if not store and engine.rank == 0:
         check_writable(args.output, numbers * (8 if args.dtype == "float64" else 4))
@@ -208,7 +210,7 @@ def _rescue(output: Path, posterior: Posterior) -> str:
         return f"{why}; {error}; the draws are lost, {left}"
 
 
-def _sampler(args: Namespace) -> Sampler:
+def sampler_of(args: Namespace) -> Sampler:
     """Build the sampler from the settings that were given; refuse those that it does not have."""
     make: Any = SAMPLERS[args.sampler]
     given = {name: getattr(args, name) for name in _SETTINGS if getattr(args, name) is not None}
@@ -249,7 +251,7 @@ def _held_out(data: Source, args: Namespace) -> Source:
     return split(data, args.holdout, args.seed)[0]
 
 
-def _model(args: Namespace, data: Source) -> FactorModel:
+def model_of(args: Namespace, data: Source) -> FactorModel:
     """Build the model; what is guessed is said."""
     likelihood, reason = args.likelihood, ""
     if likelihood == "auto":

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from argparse import ArgumentTypeError, Namespace
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from ..checks import is_number
-from ..dynamics.metrics import METRICS
-from ..errors import DataError, in_bytes
-from .options import Parser, add_json
+from ..errors import DataError, SamplingError, in_bytes
+from .fit import add_model, add_sampling, model_of, sampler_of
+from .options import Parser, add_columns, add_json, option_of, path_or_url
+from .reading import read_data
+
+_SIZED = ("rows", "cols", "entries", "ranks", "network", "bandwidth", "latency", "entry", "coefficient")
+"""Options of problems without a file."""
 
 _MEASURED = ("latency", "bandwidth", "entry", "coefficient", "efficiency")
 
@@ -32,20 +37,26 @@ def add(commands: Any) -> None:
     parser: Parser = commands.add_parser(
         "plan",
         help="predict memory and time of a run",
-        description="Predict memory per rank, bytes sent, and time per iteration and per pass over the data. Speed is\n"
-        "measured on this machine unless given. Without --blocks or --ranks, the fastest are chosen.",
-        epilog="Example:\n  psgld plan --rows 1e9 --cols 1e7 --entries 1e11 --rank 50 --ranks 1000 --cores 32",
+        description="Predict memory and time of `psgld fit FILE` with the same options: the data are read, and one\n"
+        "chain runs for about a second. Without FILE, predict those of data of a given size, also on many machines:\n"
+        "memory per rank, bytes sent, and time per iteration and per pass over the data. Speed is then measured on\n"
+        "this machine unless given. Without --blocks or --ranks, the fastest are chosen.",
+        epilog="Example:\n  psgld plan ratings.csv --rank 32\n"
+        "  psgld plan --rows 1e9 --cols 1e7 --entries 1e11 --rank 50 --ranks 1000 --cores 32",
     )
-    group = parser.add_argument_group("the problem")
+    parser.add_argument(
+        "file", type=path_or_url, nargs="?", metavar="FILE", help="the data, as for psgld fit"
+    )
+    add_model(parser)
+    add_sampling(parser)
+    add_columns(parser, "row", "col", "value", "weight")
+    group = parser.add_argument_group("without FILE: the problem")
     for name, text in (("rows", "I"), ("cols", "J"), ("entries", "N")):
-        group.add_argument(f"--{name}", type=number, required=True, metavar=text)
-    group.add_argument("--rank", type=number, required=True, metavar="K")
-    group.add_argument("--metric", choices=tuple(METRICS), default="non-negative", help="(%(default)s)")
+        group.add_argument(f"--{name}", type=number, metavar=text)
     group.add_argument(
         "--passes", type=number, default=600, help="passes over the data of the run (%(default)s)"
     )
-    group = parser.add_argument_group("the machines")
-    group.add_argument("--blocks", type=number, metavar="B", help="strips per side; a multiple of the ranks")
+    group = parser.add_argument_group("without FILE: the machines")
     group.add_argument(
         "--ranks", type=number, metavar="R", help="processes (without --blocks: an upper bound)"
     )
@@ -67,16 +78,69 @@ def add(commands: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Predict and report."""
-    from ..tools import forecast as plan
     from .output import print_json
 
+    record, text = _sized(args) if args.file is None else _rehearsed(args)
+    if args.json:
+        print_json(record)
+    else:
+        print(text)
+    return 0
+
+
+def _rehearsed(args: Namespace) -> tuple[dict[str, Any], str]:
+    """Predict the run of `psgld fit` with these options."""
+    from ..engines import Threads
+    from ..tools.rehearsal import rehearse
+
+    for name in _SIZED:
+        if getattr(args, name) is not None:
+            raise DataError(f"{option_of(name)} is for problems without a file; leave it out, or {args.file}")
+    if args.starts:
+        raise SamplingError("psgld plan does not predict --starts; leave it out")
+    sampler, engine = sampler_of(args), Threads(args.threads)
+    begun = time.perf_counter()
+    data = read_data(args)
+    read = time.perf_counter() - begun
+    args.quiet = True
+    model = model_of(args, data)
+    counts = args.draws, args.tune, args.thin
+    found = rehearse(data, model, sampler, engine, counts, args.chains)
+    record = found.to_dict() | {"read_seconds": read, "shape": list(data.shape), "entries": data.stored}
+    record |= {"model": model.to_dict(), "threads": engine.workers}
+    lines = [
+        ("problem", f"{data.shape[0]:,} × {data.shape[1]:,}, {data.stored:,} entries, K = {args.rank}"),
+        ("model", f"{model.likelihood!r}"),
+        (
+            "draws",
+            f"{found.chains} chains × {found.draws:,}, {found.thin:,} iterations apart, after {found.tune:,}",
+        ),
+        (
+            "iteration",
+            f"{_time(found.iteration_seconds)} on {engine.workers // found.side_by_side or 1} thread(s); "
+            f"a pass over the data is {found.cycle:,} of them",
+        ),
+        ("memory", f"{in_bytes(found.memory)}, of which draws {in_bytes(found.draws_bytes)}"),
+        ("run", f"{_time(found.seconds)}, and {_time(read)} to read the file"),
+    ]
+    return record, _table(lines)
+
+
+def _sized(args: Namespace) -> tuple[dict[str, Any], str]:
+    """Predict a run on data of a given size."""
+    from ..tools import forecast as plan
+
+    missing = [option_of(name) for name in ("rows", "cols", "entries") if getattr(args, name) is None]
+    if missing:
+        raise DataError(f"a FILE is needed, or --rows, --cols and --entries; {missing[0]} is missing")
+    metric = args.metric or "non-negative"
     size = plan.Size(args.rows, args.cols, args.entries, args.rank)
     machine = _machine(args, size)
     ranks = args.ranks or 1
     if args.blocks is not None:
-        chosen = plan.forecast(size, machine, args.blocks, ranks, args.metric)
+        chosen = plan.forecast(size, machine, args.blocks, ranks, metric)
     else:
-        chosen = plan.best(size, machine, ranks, args.metric)
+        chosen = plan.best(size, machine, ranks, metric)
     turn = plan.turning_point(size, machine)
     record = chosen.to_dict() | {
         "run_seconds": args.passes * chosen.cycle,
@@ -85,11 +149,7 @@ def run(args: Namespace) -> int:
         "size": asdict(size),
         "machine": asdict(machine),
     }
-    if args.json:
-        print_json(record)
-    else:
-        print(_text(record))
-    return 0
+    return record, _text(record)
 
 
 def _machine(args: Namespace, size: Any) -> Any:
@@ -158,6 +218,10 @@ def _text(record: dict[str, Any]) -> str:
             else f"take longer than the computing from {turn:,} ranks of one strip each",
         ),
     ]
+    return _table(lines)
+
+
+def _table(lines: list[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<12}{value}" for name, value in lines)
 
 

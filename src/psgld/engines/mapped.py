@@ -21,7 +21,7 @@ from ..data.source import OnDisk
 from ..errors import DataError, warn
 from .block_cache import BlockFolder, block_folder
 
-_FORMAT = 3
+_FORMAT = 4
 
 MakeGrid = Callable[[int, bool], Any]
 """Returns the core's grid of blocks in an open file: to be filled (True), or to be verified (False)."""

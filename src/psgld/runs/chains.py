@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, final
 
+import numpy as np
+
 from ..dynamics.log_likelihood import FullLogLikelihood
 from ..dynamics.probes import Probes
 from ..engines import Engine
@@ -80,14 +82,20 @@ def started(work: Work) -> dict[str, Any]:
     return {} if work.starts is None else {"starts": work.starts}
 
 
+def side_by_side(setup: Any, chains: int, engine: Engine) -> bool:
+    """Return whether chains run concurrently, each on a share of the cores, instead of one after another on all."""
+    several = chains > 1 and engine.workers > 1 and not engine.distributed
+    return several and bool(setup.seconds_per_iteration < cost.SIDE_BY_SIDE)
+
+
 def run_all(
     work: Work, keys: list[int], engine: Engine, progress: ProgressOption
 ) -> tuple[list[Recorder], bool]:
     """Run the chains with these keys; return their recorders, and whether the run was interrupted."""
-    several = len(keys) > 1 and engine.workers > 1 and not engine.distributed
-    concurrent = several and work.setup.seconds_per_iteration < cost.SIDE_BY_SIDE
+    concurrent = side_by_side(work.setup, len(keys), engine)
     own = engine.share(len(keys)) if concurrent else engine
-    meter = Meter(progress if engine.rank == 0 else False, len(keys) * work.plan.iterations)
+    total = len(keys) * work.plan.iterations
+    meter = Meter(progress if engine.rank == 0 else False, total, _memory(work, len(keys)))
     recorders: list[Recorder | None] = [None] * len(keys)
     with Interrupt() as interrupt:
 
@@ -122,6 +130,15 @@ def run_all(
         finally:
             meter.close()
     return [r for r in recorders if r is not None], interrupt.asked
+
+
+def _memory(work: Work, chains: int) -> float:
+    """Return the bytes of the draws and of the chains of a run."""
+    model, setup = work.setup.model, work.setup
+    itemsize = np.dtype(setup.settings.dtype).itemsize
+    rows = sum(setup.data.shape)
+    one = cost.chain_bytes(model.components, rows, itemsize, model.nonnegative)
+    return chains * one + sum(x.nbytes for x in work.draws.arrays().values())
 
 
 def _start(work: Work, number: int, key: int, engine: Engine) -> Recorder:

@@ -29,6 +29,11 @@ _LEAST_TUNE_OF_LARGE, _LEAST_BRIEFS = 400, 4
 DRAWS, _MORE_DRAWS = 200, 3
 """The default number of draws per chain, and how many times as many small data get at most."""
 
+Counts = tuple[int | None, int | None, int | None]
+"""Draws, burn-in and thinning as given; None for the default."""
+
+DEFAULT_PLAN: Counts = (None, None, None)
+
 _BYTES_PER_CELL = 16
 """Memory for a matrix with explicit zeros: the values in double precision, and a copy in blocks."""
 

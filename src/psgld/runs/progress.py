@@ -1,13 +1,16 @@
-"""Progress: a bar on a terminal, nothing in pipes and under CI, or a callback of the user."""
+"""Progress: a bar on a terminal, one line about a long run elsewhere, or a callback of the user."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
+
+from ..errors import in_bytes, warn
 
 
 @final
@@ -21,14 +24,23 @@ class Progress:
     divergences: int
 
 
+_LONG, _OBSERVED = 30.0, 1.0
+"""Seconds from which a run is announced, and seconds that it is observed for before."""
+
 ProgressOption = bool | None | Callable[[Progress], None]
 
 
 class Meter:
-    """Counts the iterations of all chains and displays them."""
+    """Counts the iterations of all chains and displays them; announces the time and memory of a long run once.
 
-    def __init__(self, option: ProgressOption, total: int) -> None:
+    `memory` are the bytes that the run will have, beside those of the data.
+    """
+
+    def __init__(self, option: ProgressOption, total: int, memory: float = 0.0) -> None:
         self._lock = threading.Lock()
+        self._memory = memory
+        self._announces = option is None or option is True
+        self._first: tuple[float, int] | None = None  # when iterations were first counted, and how many
         self._done, self._total = 0, total
         self._report = option if callable(option) else None
         self._bar: Any = None
@@ -43,6 +55,7 @@ class Meter:
         """Count n more iterations."""
         with self._lock:
             self._done += n
+            self._announce(time.perf_counter())
             if self._report is not None:
                 self._report(Progress(self._done, self._total, lp, divergences))
             if self._bar is not None:
@@ -51,10 +64,42 @@ class Meter:
                 )
                 self._bar.update(n)
 
+    def _announce(self, now: float) -> None:
+        """Say how long the run will take, if it is long, as soon as its pace is known."""
+        if not self._announces:
+            return
+        if self._first is None:
+            self._first = now, self._done
+            return
+        begun, before = self._first
+        if now - begun < _OBSERVED:
+            return
+        self._announces = False
+        left = (now - begun) / (self._done - before) * (self._total - self._done)
+        if now - begun + left > _LONG:
+            warn(
+                f"{self._total:,} iterations will take about {in_time(left)}, and {in_bytes(self._memory)} of memory "
+                "for draws and chains; fewer draws, or shorter tune and thin, take less"
+            )
+
     def close(self) -> None:
         """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
+
+
+def in_time(seconds: float) -> str:
+    """Return seconds as text with a unit.
+
+    Examples
+    --------
+    >>> in_time(45.2), in_time(5400)
+    ('45 s', '1.5 hours')
+    """
+    for unit, scale in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 1.5 * scale:
+            return f"{seconds / scale:.2g} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _terminal() -> bool:

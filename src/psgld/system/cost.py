@@ -56,6 +56,9 @@ sparse data."""
 CACHED_ROWS = 4096
 """Rows of a strip of the shorter side that fit into a cache."""
 
+TILE_COLUMNS = 4096
+"""Rows of the inner factor per tile of a sparse block (`kTileColumns` in the core)."""
+
 _ROW = 10
 """Multiplications per coefficient, for noise and step."""
 
@@ -63,6 +66,17 @@ _ROW = 10
 def multiplications(iterations: int, components: int, entries: float, rows: int) -> float:
     """Return the multiplications of iterations that read `entries` and update `rows` each."""
     return iterations * components * (entries + _ROW * rows)
+
+
+_COPIES = {True: 5, False: 3}
+"""Arrays of the size of the factors: factors, a copy to restore after a divergence, momentum; of non-negative factors
+also the bound of the metric and its sums."""
+
+
+def chain_bytes(components: int, rows: int, itemsize: int, nonnegative: bool) -> float:
+    """Return the bytes of a chain: its factors, whose rows are padded to full SIMD vectors, and copies of them."""
+    stride = -(-components // 16) * 16
+    return float(itemsize * stride * _COPIES[nonnegative] * rows + 24 * rows)
 
 
 def gibbs_sweep(total: float, entries: int, components: int, rows: int) -> float:

@@ -175,7 +175,8 @@ def forecast(
     longer, shorter = max(size.rows, size.cols), min(size.rows, size.cols)
     # Value, index in the strip of the shorter side, row in its tile; and the start of each row of each block.
     entry_bytes = 4 + (2 if shorter / blocks <= 65536 else 4) + 1
-    data = (size.entries * entry_bytes + 4.0 * longer * blocks) / ranks
+    starts = 4.0 * longer * blocks * _tiles(size, shorter / blocks)
+    data = (size.entries * entry_bytes + starts) / ranks
     factors = (
         4.0 * K * _COPIES[metric] * (size.rows + size.cols) / ranks + 24.0 * (size.rows + size.cols) / ranks
     )
@@ -183,6 +184,13 @@ def forecast(
         blocks, ranks, data, factors, sent, compute, message, max(0.0, message - hidden),
         _sums(size, machine, blocks, ranks),
     )  # fmt: skip
+
+
+def _tiles(size: Size, columns: float) -> int:
+    """Return the number of tiles of a block: strips too long for a cache are cut (`tiles_of` in the core)."""
+    tiles = math.ceil(columns / cost.TILE_COLUMNS)
+    density = size.entries / size.rows / size.cols
+    return tiles if columns >= 2 * cost.TILE_COLUMNS and density * columns >= tiles else 1
 
 
 def _sums(size: Size, machine: Machine, blocks: int, ranks: int) -> float:
