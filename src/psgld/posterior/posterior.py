@@ -31,6 +31,8 @@ from .warm_start import update
 
 if TYPE_CHECKING:
     from .query import Query
+    from .components import Components
+    from .explain import Explanation
     from .recommend import Policy
     from .recommendations import Recommendations
 
@@ -305,6 +307,59 @@ class Posterior(Result):
     def similar_cols(self, label: Any, n: int = 10) -> Similar:
         """Return the columns most similar to one: the mean over draws of the cosine between columns of W H."""
         return similar(self, label, n, "cols")
+
+    def components(self, n: int = 10, level: float = 0.9) -> Components:
+        """Return the components, aligned across draws and chains, with their n largest loadings and intervals.
+
+        W H = Σ_k w_k h_kᵀ. Components are scaled, and matched to a common mean by the Hungarian algorithm; real-valued
+        ones are first turned to the principal axes of W H. None of this changes W H.
+
+        Parameters
+        ----------
+        n
+            The number of rows, and of columns, listed per component; of real-valued ones, at each end.
+        level
+            Probability of the intervals.
+
+        Examples
+        --------
+        >>> import psgld
+        >>> V = psgld.datasets.synthetic(40, 30, 3, "poisson").V
+        >>> found = psgld.sample(V, psgld.FactorModel(3, "poisson"), draws=50).components(n=2)
+        >>> len(found), found[0].cols.labels.shape, found.band("cols").mean.shape
+        (3, (2,), (3, 30))
+        """
+        from .components import components  # here and below, so that `import psgld` is quick
+
+        return components(self, n, level)
+
+    def explain(self, row: Any, col: Any, data: Any = None, n: int = 10, level: float = 0.9) -> Explanation:
+        """Return what carries the prediction at a row and a column: components, biases, the row's own entries.
+
+        Parameters
+        ----------
+        row, col
+            Labels, or indices if the data has none.
+        data
+            The data that was sampled, for the values of the entries: the effect of an entry is then the change of the
+            mean if it were left out. Without, it is the change per unit of its value.
+        n
+            The number of entries listed, those of the largest effects.
+        level
+            Probability of the intervals.
+
+        Examples
+        --------
+        >>> import psgld
+        >>> data = psgld.datasets.ratings(users=60, items=40, entries=900)
+        >>> post = psgld.sample(data.V, psgld.FactorModel(2, "gaussian", bias=True), draws=50)
+        >>> why = post.explain("user-1", "item-2", data.V, n=3)
+        >>> why.kind, len(why.entries["column"])
+        ('removal', 3)
+        """
+        from .explain import explain
+
+        return explain(self, row, col, data, n, level)
 
     def fold_in(self, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Posterior:
         """Return the posterior of rows (or columns) that were not in the data, w_s ~ p(w | v, H_s) for each draw s.
