@@ -8,10 +8,10 @@ square; real-valued factors are first turned to the principal axes of W H (its s
 
     Σ_k cos(w_π(k), w̄_k) cos(h_π(k), h̄_k),
 
-the cosines between components of a draw and of the reference w̄, h̄ (Hungarian algorithm); real-valued pairs get the sign
-of the reference. The reference is a draw, then the mean of the draws that were aligned with it. Non-negative loadings
-all have large cosines, so these are compared by how they differ from the average component: cosines of w_k / |w_k| minus
-its mean over k, and 0 if they are negative.
+the cosines between components of a draw and of the reference w̄, h̄ (Hungarian algorithm); real-valued pairs get the
+sign of the reference. The reference is a draw, then the mean of the draws that were aligned with it. Non-negative
+loadings all have large cosines, so these are compared by how they differ from the average component: cosines of
+w_k / |w_k| minus its mean over k, and 0 if they are negative.
 """
 
 from __future__ import annotations

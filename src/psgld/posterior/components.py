@@ -158,7 +158,7 @@ class Components:
         return {"level": self.level, "components": [one.to_dict() for one in self]}
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame, one line per loading: component, share, stability, side, label, mean, low, high."""
+        """Return a pandas DataFrame, one line per loading, with component, share, stability and side."""
         lines: dict[str, list[Any]] = {}
         for one in self:
             for side, loadings in (("rows", one.rows), ("cols", one.cols)):
@@ -177,9 +177,12 @@ class Components:
     def __repr__(self) -> str:
         header = ("", "share", "stability", "top rows", "top columns")
         lines = [
-            (one.number, f"{one.share:.1%}", f"{one.stability:.2f} {one.verdict}", *map(_named_few, (one.rows, one.cols)))
+            (
+                *(one.number, f"{one.share:.1%}", f"{one.stability:.2f} {one.verdict}"),
+                *map(_named_few, (one.rows, one.cols)),
+            )
             for one in self
-        ]  # fmt: skip
+        ]
         return text_table(header, lines)
 
     @property

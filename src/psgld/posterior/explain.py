@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ..checks import is_integer
 from ..data.labels import find_labels, frame, named
 from ..data.seen import aligned
+from ..data.source import Source
 from ..errors import DataError
 from ..runs.result import Result
 from .align import align
@@ -102,10 +103,10 @@ def explain(
     p = posterior
     prediction = Prediction(p.draws, p.model.likelihood, np.array([i]), np.array([j]))
     low, high = prediction.interval(level)
-    labels = (named(at, np.array([k])).tolist()[0] for at, k in zip(p.labels, (i, j), strict=True))
+    names = [named(at, np.array([k])).tolist()[0] for at, k in zip(p.labels, (i, j), strict=True)]
     kind, entries = _entries(p, i, j, data, int(n))
     return Explanation(
-        *labels, float(prediction.mean[0]), float(prediction.sd[0]), float(low[0]), float(high[0]),
+        names[0], names[1], float(prediction.mean[0]), float(prediction.sd[0]), float(low[0]), float(high[0]),
         _terms(p, i, j, level), entries, kind, level,
     )  # fmt: skip
 
@@ -141,7 +142,8 @@ def _terms(p: Result, i: int, j: int, level: float) -> dict[str, list[Any]]:
 
 def _entries(p: Result, i: int, j: int, data: Any, n: int) -> tuple[str, dict[str, list[Any]]]:
     """Return of what kind the effects are, and the row's own entries of the largest effects."""
-    cols, values, weights = own_entries(p, i, data)
+    source = None if data is None else aligned(data, p.shape, p.row_labels, p.col_labels)
+    cols, values, weights = own_entries(p, i, source)
     here = cols != j
     cols, values, weights = cols[here], None if values is None else values[here], weights[here]
     chains, draws = p.draws.phi.shape
@@ -150,7 +152,7 @@ def _entries(p: Result, i: int, j: int, data: Any, n: int) -> tuple[str, dict[st
     step = max(1, _CHUNK // (chains * draws))
     for first in range(0, len(cols), step):
         at = slice(first, first + step)
-        other = responses(p, i, cols[at], None if values is None else values[at])
+        other = responses(p, np.full(len(cols[at]), i), cols[at], None if values is None else values[at])
         y = np.moveaxis(other.reshape(chains, draws, -1), -1, 0)
         product = (target - target.mean()) * (y - y.mean(axis=(1, 2), keepdims=True))
         effect[at] = weights[at] * product.mean(axis=(1, 2))
@@ -168,31 +170,24 @@ def _entries(p: Result, i: int, j: int, data: Any, n: int) -> tuple[str, dict[st
     }
 
 
-def own_entries(p: Result, i: int, data: Any) -> tuple[NDArray[np.int64], Floats | None, Floats]:
+def own_entries(p: Result, i: int, source: Source | None) -> tuple[NDArray[np.int64], Floats | None, Floats]:
     """Return the columns of the stored entries of a row, their values if the data is given, and their weights."""
-    if data is not None:
-        source = aligned(data, p.shape, p.row_labels, p.col_labels)
+    if source is not None:
         at = np.arange(source.indptr[i], source.indptr[i + 1])
         _, cols, values = source.entries(at)
         weights = source.entry_weights
         counted = np.ones(len(at)) if weights is None else weights[at].astype(np.float64)
         return cols.astype(np.int64), values.astype(np.float64), counted
-    if p.seen is None:
-        cols = np.arange(p.shape[1])
-    else:
-        cols = p.seen.rows(np.array([i]))[1].astype(np.int64)
+    cols = np.arange(p.shape[1]) if p.seen is None else p.seen.rows(np.array([i]))[1].astype(np.int64)
     return cols, None, np.ones(len(cols))
 
 
-def responses(p: Result, i: int, cols: NDArray[np.int64], values: Floats | None) -> Floats:
+def responses(p: Result, rows: NDArray[np.int64], cols: NDArray[np.int64], values: Floats | None) -> Floats:
     """Return what μ is compared with, (S, n): the log density of each entry, or μ there over the variance of v."""
-    likelihood = p.model.likelihood
-    pairs = Prediction(p.draws, likelihood, np.full(len(cols), i), cols)
+    pairs = Prediction(p.draws, p.model.likelihood, rows, cols)
     if values is not None:
         return pairs.log_densities(values)
-    mu = pairs.draws
-    noise = pairs.new_sd**2 - pairs.sd**2
-    return np.asarray(mu / np.maximum(noise, 1e-12))
+    return np.asarray(pairs.draws / np.maximum(pairs.new_sd**2 - pairs.sd**2, 1e-12))
 
 
 def _mu(p: Result, i: int, cols: NDArray[np.int64]) -> Floats:
@@ -200,8 +195,5 @@ def _mu(p: Result, i: int, cols: NDArray[np.int64]) -> Floats:
 
 
 def _listed(table: dict[str, list[Any]]) -> str:
-    return (
-        text_table(tuple(table), zip(*table.values(), strict=True))
-        if table and next(iter(table.values()))
-        else ""
-    )
+    lines = list(zip(*table.values(), strict=True))
+    return text_table(tuple(table), lines) if lines else ""

@@ -361,6 +361,38 @@ class Posterior(Result):
 
         return explain(self, row, col, data, n, level)
 
+    def report(
+        self, path: str | PathLike[str], test: Any = None, data: Any = None, title: str | None = None
+    ) -> dict[str, Any]:
+        """Write a page to pass on: one HTML file that needs no network, and return what was written.
+
+        It has the verdict in plain words, the accuracy and calibration of the predictions, the components, a look-up
+        of rows with their best columns and the reasons, and the traces.
+
+        Parameters
+        ----------
+        path
+            The file, `.html`.
+        test
+            Held-out entries, as in `log_predictive_density`: the page says how good the predictions of them are.
+        data
+            The data that was sampled: with it, reasons name the values of a row's own entries; without `test`, accuracy
+            is that of these entries.
+        title
+            The heading.
+
+        Examples
+        --------
+        >>> import psgld
+        >>> data = psgld.datasets.ratings(users=60, items=40, entries=900)
+        >>> post = psgld.sample(data.V, psgld.FactorModel(2, "gaussian", bias=True), draws=50)
+        >>> post.report("run.html", test=data.test)["rows"]
+        60
+        """
+        from .report import write_report
+
+        return write_report(self, path, test, data, title)
+
     def fold_in(self, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Posterior:
         """Return the posterior of rows (or columns) that were not in the data, w_s ~ p(w | v, H_s) for each draw s.
 
