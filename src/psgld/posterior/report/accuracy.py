@@ -1,10 +1,4 @@
-"""How good predictions are, and how far their intervals can be trusted: at held-out entries, or at those of the data.
-
-    u = P(v' < v) + U P(v' = v),   U ~ Uniform(0, 1)
-
-is uniform if v comes from the predictive distribution of v' (randomised probability integral transform): the central
-interval of level l holds v if |2u - 1| <= l.
-"""
+"""How good predictions are, and how far to trust their intervals: at held-out entries, or at those of the data."""
 
 from __future__ import annotations
 
@@ -16,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...errors import DataError
 from ...runs.result import Result
+from ..calibration import least_level, promised, share_within
 from ..held_out import entries, trained_on
 from ..predict import Prediction
 from ..psis import loo
@@ -100,10 +95,8 @@ def _scores(
     rows, cols, values = found
     p = Prediction(posterior.draws, posterior.model.likelihood, rows, cols)
     low, high = p.interval(LEVEL)
-    below, up_to = 1.0 - p.exceeds(np.nextafter(values, -np.inf)), 1.0 - p.exceeds(values)
-    u = below + rng.random(len(values)) * (up_to - below)
     levels = np.linspace(0.0, 1.0, 51)
-    inside = np.searchsorted(np.sort(np.abs(2 * u - 1)), levels, side="right") / len(values)
+    inside = share_within(levels, least_level(p, values))
     error = values - p.mean
     centre, middle = values.mean(), np.median(values)
     return Accuracy(
@@ -111,7 +104,7 @@ def _scores(
         float(np.sqrt(np.mean(error**2))), float(np.mean(np.abs(error))),
         float(np.sqrt(np.mean((values - centre) ** 2))), float(np.mean(np.abs(values - middle))),
         float(np.mean(p.log_density(values))),
-        float(np.mean(p.exceeds(np.nextafter(low, -np.inf)) - p.exceeds(high))),
+        float(np.mean(promised(p, low, high))),
         float(np.mean((low <= values) & (values <= high))),
         levels, inside, _bins(p.mean, values),
         np.sort(rng.choice(len(values), min(_EXAMPLES, len(values)), replace=False)),

@@ -124,7 +124,7 @@
     places.forEach((place) => list.append(prediction(place, scale)));
     const count = text.entries ? `, ${arrays.count.values[row].toLocaleString("en")} entries of its own` : "";
     const status = at("status");
-    status.replaceChildren(name(text.rows[row]), `${count}: ${places.length ? "" : "no "}predictions, best first`);
+    status.replaceChildren(name(text.rows[row]), `${count}: ${places.length ? "predictions, best first" : "no column is left to predict"}`);
     at("answer").replaceChildren(list);
     if (write) input.value = text.rows[row];
     document.body.dataset.lookup = (performance.now() - started).toFixed(2);

@@ -251,7 +251,7 @@ def _bar(mean: float, low: float, high: float) -> str:
 
 
 def _lookup_note(p: Any, rows: LookUp) -> str:
-    among = "columns without an entry of that row" if p.seen is not None else "columns"
+    among = "columns without an entry of that row" if rows.text["new"] else "columns"
     which = "" if rows.complete else f" The page holds the {len(rows.text['rows']):,} rows with most entries."
     scale = "" if p.model.likelihood.identity else " Contributions are on the scale of the linear predictor."
     return f"The best {among}, by predicted mean, with 90 % intervals of a new observation.{which}{scale}"

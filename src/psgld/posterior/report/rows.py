@@ -77,6 +77,7 @@ def look_up(posterior: Result, alignment: Alignment, data: Any) -> LookUp:
         "terms": _names(p),
         "values": data is not None,
         "entries": p.seen is not None,
+        "new": _only_new(p),
         "scale": None if (levels := p.model.likelihood.levels) is None else [levels[0], levels[-1]],
     }
     arrays = {
@@ -97,7 +98,7 @@ def _best(p: Result, index: NDArray[np.int64]) -> tuple[NDArray[Any], Floats]:
         n = min(_CANDIDATES * BEST, p.shape[1])
         step = -(-p.draws.phi.size // _SOME)
         some = replace(p, draws=p.draws.each(lambda a: a.reshape(1, -1, *a.shape[2:])[:, ::step]))
-    found = recommend(some, named(p.row_labels, index), n, "mean", exclude_seen=p.seen is not None)
+    found = recommend(some, named(p.row_labels, index), n, "mean", exclude_seen=_only_new(p))
     there = ~np.isnan(found.score)
     cols = np.full(there.shape, -1)
     cols[there] = find_labels(p.col_labels, found.cols[there], p.shape[1], "column")
@@ -106,6 +107,11 @@ def _best(p: Result, index: NDArray[np.int64]) -> tuple[NDArray[Any], Floats]:
     order = np.argsort(-mean, axis=1, kind="stable")[:, :BEST]
     mean = np.take_along_axis(mean, order, axis=1)
     return np.take_along_axis(cols, order, axis=1), np.where(np.isfinite(mean), mean, np.nan)
+
+
+def _only_new(p: Result) -> bool:
+    """Return whether columns that a row has an entry for are left out: not if most cells were observed."""
+    return p.seen is not None and len(p.seen.indices) < 0.5 * p.shape[0] * p.shape[1]
 
 
 def _names(p: Result) -> list[str]:
