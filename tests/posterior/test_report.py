@@ -92,11 +92,12 @@ def test_policy_allows_this_script_and_style_only(page):
 
 
 def test_numbers_are_those_of_the_posterior(made, page):
-    _, post, _, _, record = made
+    kind, post, _, _, record = made
     text, arrays = decode(page.inside["script", "data"][0])
     assert len(text["rows"]) == record["rows"] == post.shape[0]
     names = np.arange(post.shape[1]) if post.col_labels is None else post.col_labels
-    position = {clean(name): k for k, name in enumerate(names.tolist())}
+    word = "column " if post.col_labels is None else ""
+    position = {f"{word}{clean(name)}": k for k, name in enumerate(names.tolist())}
     there = arrays["best"] != NONE
     cols = np.array([position[text["columns"][c]] for c in arrays["best"][there]])
     rows = np.broadcast_to(np.arange(post.shape[0])[:, None], there.shape)[there]
@@ -107,11 +108,12 @@ def test_numbers_are_those_of_the_posterior(made, page):
         np.testing.assert_allclose(arrays[name][there], expected, rtol=1e-6, atol=1e-6)
     assert all((np.diff(row[known]) <= 1e-6).all() for row, known in zip(arrays["mean"], there, strict=True))
     assert (there[:, :-1] | ~there[:, 1:]).all()
-    if post.seen is not None:
+    assert text["new"] == (kind == "stars")  # most cells of the others are observed
+    if text["new"]:
         for i in range(post.shape[0]):
             assert not set(cols[rows == i]) & set(post.seen.rows(np.array([i]))[1].tolist())
-    elif post.shape[1] <= BEST:
-        assert there.all()
+    else:
+        assert there.all() and there.shape[1] == min(BEST, post.shape[1])
 
 
 def test_terms_are_contributions(made, page):

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...data.labels import named
 from ...runs.result import Result
 from .accuracy import Accuracy
 from .svg import Chart, ends
-from .text import details, label, number, percent, table
+from .text import details, label, number, percent, table, titles
 
 _POINTS = 250
 
@@ -40,7 +39,7 @@ def observed(s: Accuracy) -> str:
     ]
     return figure(
         "Are the predictions right on average?", svg,
-        "Each point is a tenth of the entries, by predicted value. Points on the line: right on average. "
+        "Each point is a group of entries with similar predictions. Points on the line: right on average. "
         "Bars: two standard errors.",
         table("Predicted and observed means", ("predicted", "observed", "standard error", "entries"), rows),
     )  # fmt: skip
@@ -81,7 +80,7 @@ def examples(posterior: Result, s: Accuracy) -> str:
     rows = [
         (str(k), label(a), label(b), number(m), f"{number(lo)} to {number(hi)}", number(v))
         for k, a, b, m, lo, hi, v in zip(
-            x, named(posterior.row_labels, s.rows[at]), named(posterior.col_labels, s.cols[at]),
+            x, titles(posterior, 0, s.rows[at]), titles(posterior, 1, s.cols[at]),
             s.mean[at], low, high, values, strict=True,
         )
     ]  # fmt: skip

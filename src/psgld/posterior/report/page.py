@@ -16,7 +16,7 @@ from . import charts
 from .accuracy import Accuracy
 from .payload import encode
 from .rows import NONE, LookUp
-from .text import details, esc, label, number, percent, table
+from .text import details, esc, label, number, percent, table, titles
 from .words import Said
 
 _CARDS, _PLAIN_ROWS, _PLAIN_BEST = 6, 60, 3
@@ -175,11 +175,11 @@ def _sentence(text: str) -> str:
 
 
 def _components(p: Any, parts: Components) -> str:
-    cards = "".join(_card(one, p.model.nonnegative) for one in list(parts)[:_CARDS])
+    cards = "".join(_card(p, one) for one in list(parts)[:_CARDS])
     rest = list(parts)[_CARDS:]
     more = details(
         f"{len(rest)} smaller components",
-        f'<div class="cards">{"".join(_card(one, p.model.nonnegative) for one in rest)}</div>',
+        f'<div class="cards">{"".join(_card(p, one) for one in rest)}</div>',
     )
     of = (
         "the sum of all predictions"
@@ -208,13 +208,14 @@ def _components(p: Any, parts: Components) -> str:
     )
 
 
-def _card(one: Component, nonnegative: bool) -> str:
+def _card(p: Any, one: Component) -> str:
     lists = []
-    for name, loadings in (("Rows", one.rows), ("Columns", one.cols)):
+    for axis, (name, loadings) in enumerate((("Rows", one.rows), ("Columns", one.cols))):
         ends = [(name, loadings.mean > -np.inf)]
-        if not nonnegative:
+        if not p.model.nonnegative:
             ends = [(f"{name}, one end", loadings.mean >= 0), (f"{name}, other end", loadings.mean < 0)]
-        lists += [_loadings(title, loadings, at) for title, at in ends if at.any()]
+        names = titles(p, axis, loadings.index)
+        lists += [_loadings(title, names, loadings, at) for title, at in ends if at.any()]
     badge = {"stable": "good", "varies": "care", "unstable": "bad"}[one.verdict]
     head = f'Component {one.number} <span class="chip {badge}">{one.verdict}</span>'
     share = f"{percent(one.share, 1)} (90 %: {percent(one.share_low, 1)} to {percent(one.share_high, 1)})"
@@ -225,7 +226,7 @@ def _card(one: Component, nonnegative: bool) -> str:
     )
 
 
-def _loadings(title: str, loadings: Loadings, at: Any) -> str:
+def _loadings(title: str, names: list[str], loadings: Loadings, at: Any) -> str:
     """Return a list of labels with their loadings as bars."""
     mean, low, high = (np.abs(x[at]) for x in (loadings.mean, loadings.low, loadings.high))
     crossing = np.sign(loadings.low[at]) != np.sign(loadings.high[at])
@@ -234,7 +235,7 @@ def _loadings(title: str, loadings: Loadings, at: Any) -> str:
     order = np.argsort(-mean, kind="stable")
     lines = "".join(
         f"<li>{label(name)}{_bar(mean[k] * scale, low[k] * scale, high[k] * scale)}</li>"
-        for k, name in zip(order, loadings.labels[at][order].tolist(), strict=True)
+        for k, name in zip(order, np.array(names, object)[at][order], strict=True)
     )
     return f"<div><h4>{title}</h4><ol>{lines}</ol></div>"
 
@@ -274,13 +275,12 @@ def _plain_rows(rows: LookUp) -> str:
 
 
 def _diagnostics(p: Any, found: Diagnostics | None) -> str:
-    trace = f'<div class="charts">{charts.traces(p)}</div>'
     if found is None:
-        return trace
+        return f'<div class="charts">{charts.traces(p)}</div>'
     order = np.argsort(-np.nan_to_num(found.rhat, nan=-1.0), kind="stable")[:12]
     rows = [
         (label(found.names[k]), f"{found.rhat[k]:.3f}", number(found.ess_bulk[k]), number(found.ess_tail[k]))
         for k in order
     ]
     worst = table("The largest R-hats", ("quantity", "R-hat", "ESS, bulk", "ESS, tail"), rows)
-    return f"<p>{esc(_sentence(found.verdict))}</p>{trace}{worst}"
+    return f'<p>{esc(_sentence(found.verdict))}</p><div class="charts">{charts.traces(p)}<div>{worst}</div></div>'

@@ -16,7 +16,7 @@ from ..align import Alignment
 from ..explain import own_entries, responses
 from ..predict import Prediction
 from ..recommend import recommend
-from .text import clean
+from .text import titles
 
 Floats = NDArray[np.float64]
 Own = tuple[NDArray[np.int64], Floats | None, Floats]
@@ -72,8 +72,8 @@ def look_up(posterior: Result, alignment: Alignment, data: Any) -> LookUp:
     entry, effect, value = _entries(p, index, best, data)
     columns, (best, entry) = _renumbered(best, entry)
     text = {
-        "rows": [clean(x) for x in named(p.row_labels, index).tolist()],
-        "columns": [clean(x) for x in named(p.col_labels, columns).tolist()],
+        "rows": titles(p, 0, index),
+        "columns": titles(p, 1, columns),
         "terms": _names(p),
         "values": data is not None,
         "entries": p.seen is not None,

@@ -36,7 +36,7 @@ class Chart:
         self.x, self.y = (_wide(*ends) for ends in (self.x, self.y))
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Return where a point is in the picture."""
+        """Return the place of a point in the chart."""
         u = (x - self.x[0]) / (self.x[1] - self.x[0])
         v = (y - self.y[0]) / (self.y[1] - self.y[0])
         u, v = (min(max(w, 0.0), 1.0) for w in (u, v))

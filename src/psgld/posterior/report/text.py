@@ -8,6 +8,13 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data.labels import named
+from ...models.modes import NAMES
+from ...runs.result import Result
+
 _LONGEST = 80
 
 
@@ -35,6 +42,13 @@ def esc(text: str) -> str:
 def label(text: Any) -> str:
     """Return a label of the data for HTML, isolated from the direction of the text around it."""
     return f"<bdi>{html.escape(clean(text), quote=True)}</bdi>"
+
+
+def titles(posterior: Result, axis: int, index: NDArray[np.int64]) -> list[str]:
+    """Return the labels of rows (axis 0) or columns, cleaned; without labels, "row 3"."""
+    names = named(posterior.labels[axis], index).tolist()
+    word = f"{NAMES[axis].dim} " if posterior.labels[axis] is None else ""
+    return [f"{word}{clean(name)}" for name in names]
 
 
 def number(x: float, digits: int = 3) -> str:
