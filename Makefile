@@ -21,7 +21,7 @@ test: .stamp-test .stamp-openmpi
 	$(BIN)/python -m pytest -m alone
 
 # Report pages in a headless browser, with axe-core: needs Chromium and npm, and is skipped without them. Screenshots
-# are in build/page.
+# are in build/page. PAGES="a.html …" checks these instead.
 CHROMIUM ?= $(firstword $(shell command -v chromium chromium-browser google-chrome 2>/dev/null))
 PAGE := build/page
 
@@ -30,7 +30,7 @@ ifeq ($(and $(CHROMIUM),$(shell command -v npm 2>/dev/null)),)
 	@echo "test-page: skipped, it needs Chromium (CHROMIUM=path) and npm"
 else
 	npm install --silent --no-fund --no-audit --prefix $(PAGE) playwright-core axe-core
-	PAGE_MODULES=$(CURDIR)/$(PAGE) CHROMIUM=$(CHROMIUM) node tests/page/check.mjs $(PAGE)/screenshots $$($(BIN)/python tests/page/make.py $(PAGE))
+	PAGE_MODULES=$(CURDIR)/$(PAGE) CHROMIUM=$(CHROMIUM) node tests/page/check.mjs $(PAGE)/screenshots $(or $(PAGES),$$($(BIN)/python tests/page/make.py $(PAGE)))
 endif
 
 lint: .stamp-lint

@@ -311,15 +311,8 @@ class Posterior(Result):
     def components(self, n: int = 10, level: float = 0.9) -> Components:
         """Return the components, aligned across draws and chains, with their n largest loadings and intervals.
 
-        W H = Σ_k w_k h_kᵀ. Components are scaled, and matched to a common mean by the Hungarian algorithm; real-valued
-        ones are first turned to the principal axes of W H. None of this changes W H.
-
-        Parameters
-        ----------
-        n
-            The number of rows, and of columns, listed per component; of real-valued ones, at each end.
-        level
-            Probability of the intervals.
+        W H = Σ_k w_k h_kᵀ is not changed: components are scaled and matched to their mean (Hungarian algorithm);
+        real-valued ones are first turned to the principal axes of W H.
 
         Examples
         --------
@@ -334,28 +327,10 @@ class Posterior(Result):
         return components(self, n, level)
 
     def explain(self, row: Any, col: Any, data: Any = None, n: int = 10, level: float = 0.9) -> Explanation:
-        """Return what carries the prediction at a row and a column: components, biases, the row's own entries.
+        """Return what carries a prediction: the components, the biases, and n of the row's own entries.
 
-        Parameters
-        ----------
-        row, col
-            Labels, or indices if the data has none.
-        data
-            The data that was sampled, for the values of the entries: the effect of an entry is then the change of the
-            mean if it were left out. Without, it is the change per unit of its value.
-        n
-            The number of entries listed, those of the largest effects.
-        level
-            Probability of the intervals.
-
-        Examples
-        --------
-        >>> import psgld
-        >>> data = psgld.datasets.ratings(users=60, items=40, entries=900)
-        >>> post = psgld.sample(data.V, psgld.FactorModel(2, "gaussian", bias=True), draws=50)
-        >>> why = post.explain("user-1", "item-2", data.V, n=3)
-        >>> why.kind, len(why.entries["column"])
-        ('removal', 3)
+        The effect of an entry is the change of the mean if it were left out. That needs the values of the entries:
+        `data`, what was sampled. Without, it is the change per unit of its value.
         """
         from .explain import explain
 
@@ -364,30 +339,12 @@ class Posterior(Result):
     def report(
         self, path: str | PathLike[str], test: Any = None, data: Any = None, title: str | None = None
     ) -> dict[str, Any]:
-        """Write a page to pass on: one HTML file that needs no network, and return what was written.
+        """Write a page to pass on, one HTML file that needs no network; return what was written.
 
-        It has the verdict in plain words, the accuracy and calibration of the predictions, the components, a look-up
-        of rows with their best columns and the reasons, and the traces.
-
-        Parameters
-        ----------
-        path
-            The file, `.html`.
-        test
-            Held-out entries, as in `log_predictive_density`: the page says how good the predictions of them are.
-        data
-            The data that was sampled: with it, reasons name the values of a row's own entries; without `test`, accuracy
-            is that of these entries.
-        title
-            The heading.
-
-        Examples
-        --------
-        >>> import psgld
-        >>> data = psgld.datasets.ratings(users=60, items=40, entries=900)
-        >>> post = psgld.sample(data.V, psgld.FactorModel(2, "gaussian", bias=True), draws=50)
-        >>> post.report("run.html", test=data.test)["rows"]
-        60
+        It has the verdict in plain words, accuracy and calibration, the components, a look-up of rows with their best
+        columns and the reasons, and the traces. Accuracy is that of held-out entries, `test`, in any form that
+        `log_predictive_density` takes; without, that of `data`, what was sampled. With `data`, reasons name the values
+        of a row's own entries.
         """
         from .report import write_report
 

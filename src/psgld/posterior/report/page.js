@@ -1,7 +1,6 @@
 "use strict";
 (() => {
-  const NONE = 0xffffffff;
-  const kinds = { float32: Float32Array, uint32: Uint32Array, uint16: Uint16Array };
+  const kinds = { float32: Float32Array, uint32: Uint32Array, uint16: Uint16Array, int8: Int8Array };
   const at = (id) => document.getElementById(id);
 
   function read() {
@@ -55,7 +54,7 @@
     const found = [];
     for (let k = 0; k < size; k++) {
       const which = arrays.term.values[place * size + k];
-      if (which === NONE) continue;
+      if (which >= text.terms.length) continue;
       const value = arrays.term_value.values[place * size + k];
       const card = at(`component-${which + 1}`);
       const term = make(card ? "a" : "span", "", text.terms[which]);
@@ -70,11 +69,11 @@
     const found = [];
     for (let k = 0; k < size; k++) {
       const which = arrays.entry.values[place * size + k];
-      if (which === NONE) continue;
+      if (which >= text.columns.length) continue;
       const label = name(text.columns[which]);
-      const effect = arrays.entry_effect.values[place * size + k];
-      const sign = effect < 0 ? "lowers it" : "raises it";
-      const opposite = effect < 0 ? " (in the opposite direction)" : "";
+      const negative = arrays.entry_sign.values[place * size + k] < 0;
+      const sign = negative ? "lowers it" : "raises it";
+      const opposite = negative ? " (in the opposite direction)" : "";
       const value = text.values ? `: ${number(arrays.entry_value.values[place * size + k])}, ${sign}` : opposite;
       found.push([label, value]);
     }
@@ -117,7 +116,9 @@
     current = row;
     const best = arrays.best.shape[1];
     const places = [];
-    for (let k = 0; k < best; k++) if (arrays.best.values[row * best + k] !== NONE) places.push(row * best + k);
+    for (let p = row * best; p < (row + 1) * best; p++) {
+      if (arrays.best.values[p] < text.columns.length) places.push(p);
+    }
     const ends = ["low", "mean", "high"].flatMap((key) => places.map((p) => arrays[key].values[p]));
     const scale = text.scale || [Math.min(...ends), Math.max(...ends)];
     const list = make("ol", "results");

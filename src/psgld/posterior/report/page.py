@@ -15,7 +15,7 @@ from ..diagnostics import Diagnostics
 from . import charts
 from .accuracy import Accuracy
 from .payload import encode
-from .rows import NONE, LookUp
+from .rows import LookUp
 from .text import details, esc, label, number, percent, table, titles
 from .words import Said
 
@@ -265,7 +265,7 @@ def _plain_rows(rows: LookUp) -> str:
         cells = [
             f"{label(rows.text['columns'][c])} {number(m)} ({number(lo)} to {number(hi)})"
             for c, m, lo, hi in zip(a["best"][r], a["mean"][r], a["low"][r], a["high"][r], strict=True)
-            if c != NONE
+            if c < len(rows.text["columns"])
         ]
         lines.append((label(name), "; ".join(cells[:_PLAIN_BEST])))
     return table("Best columns of some rows, with 90 % intervals", ("row", "best columns"), lines)

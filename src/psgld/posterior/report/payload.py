@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-TYPES = {"float32": "<f4", "uint32": "<u4", "uint16": "<u2"}
+TYPES = {"float32": "<f4", "uint32": "<u4", "uint16": "<u2", "int8": "<i1"}
 """Types of arrays, by the names that the page knows."""
 
 

@@ -34,10 +34,10 @@ _CHUNK = 4_000_000
 _SOME, _CANDIDATES = 40, 4
 """Draws by which candidates are chosen, if μ is not η itself, and how many there are per column that is shown."""
 
-_SURE = 2.5
-"""Standard errors by which the effect of an entry differs from 0."""
+NO_TERM = np.iinfo(np.uint16).max
 
-NONE = 0xFFFFFFFF
+_SURE = 4.0
+"""Standard errors by which the effect of an entry that is named differs from 0: the largest of many is compared."""
 
 
 @final
@@ -45,12 +45,12 @@ NONE = 0xFFFFFFFF
 class LookUp:
     """Text and arrays of the look-up.
 
-    rows, columns, terms     labels; the arrays have indices into columns and terms, `NONE` where there is nothing
+    rows, columns, terms     labels; arrays have indices into columns and terms, the largest of their type for none
     best                     (rows, BEST) columns, the highest mean first
     mean, low, high          (rows, BEST) posterior mean, and the interval of a new observation
     term, term_value         (rows, BEST, TERMS) the largest contributions to η
-    entry, entry_effect      (rows, BEST, ENTRIES) the row's own entries that count most
-    entry_value              (rows, BEST, ENTRIES) their values, if the data is given
+    entry, entry_sign        (rows, BEST, ENTRIES) the row's own entries that count most, and the signs of their effects
+    entry_value              (rows, BEST, ENTRIES) their values; empty if the data is not given
     """
 
     text: dict[str, Any]
@@ -69,7 +69,7 @@ def look_up(posterior: Result, alignment: Alignment, data: Any) -> LookUp:
     ends = np.full((2, *there.shape), np.nan)
     ends[:, there] = pairs.interval(0.9)
     terms, values = _terms(p, alignment, index, best)
-    entry, effect, value = _entries(p, index, best, data)
+    entry, sign, value = _entries(p, index, best, data)
     columns, (best, entry) = _renumbered(best, entry)
     text = {
         "rows": titles(p, 0, index),
@@ -83,7 +83,8 @@ def look_up(posterior: Result, alignment: Alignment, data: Any) -> LookUp:
     arrays = {
         "best": best, "mean": mean.astype(np.float32), "low": ends[0].astype(np.float32),
         "high": ends[1].astype(np.float32), "term": terms, "term_value": values, "entry": entry,
-        "entry_effect": effect, "entry_value": value, "count": counts[index].astype(np.uint32),
+        "entry_sign": sign, "entry_value": value if data is not None else value[:0],
+        "count": counts[index].astype(np.uint32),
     }  # fmt: skip
     return LookUp(text, arrays, len(index) == p.shape[0])
 
@@ -124,7 +125,7 @@ def _terms(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the largest terms of η at each pair, by number, and their means over the draws."""
     d, count = p.draws, min(TERMS, len(_names(p)))
-    which = np.full((*best.shape, count), NONE, np.uint32)
+    which = np.full((*best.shape, count), NO_TERM, np.uint16)
     value = np.zeros((*best.shape, count), np.float32)
     for r, i in enumerate(index.tolist()):
         cols = best[r][best[r] >= 0]
@@ -142,10 +143,10 @@ def _terms(
 def _entries(
     p: Result, index: NDArray[np.int64], best: NDArray[Any], data: Any
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the own entries of each row that count most for each of its columns, their effects and values."""
+    """Return the own entries that count most for each column of each row, the signs of their effects, their values."""
     shape = (*best.shape, ENTRIES)
     which = np.full(shape, -1)
-    effect, value = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    signs, value = np.zeros(shape, np.int8), np.zeros(shape, np.float32)
     for r, own, x, error in _covaried(p, index, best, data):
         cols, values, weights = own
         mine = best[r][best[r] >= 0]
@@ -155,9 +156,9 @@ def _entries(
         top = np.take_along_axis(x, order, axis=1)
         at = slice(0, len(mine)), slice(0, order.shape[1])
         which[r][at] = np.where(top == 0.0, -1, cols[order])
-        effect[r][at] = top
+        signs[r][at] = np.sign(top)
         value[r][at] = 0.0 if values is None else values[order]
-    return which, effect, value
+    return which, signs, value
 
 
 def _covaried(
@@ -214,5 +215,6 @@ def _covariances(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 def _renumbered(*tables: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """Return the columns that are named anywhere, and the tables with their places among these."""
     used = np.unique(np.concatenate([t[t >= 0] for t in tables]))
-    out = [np.where(t >= 0, np.searchsorted(used, t), NONE).astype(np.uint32) for t in tables]
+    kind = np.uint16 if len(used) <= np.iinfo(np.uint16).max else np.uint32
+    out = [np.where(t >= 0, np.searchsorted(used, t), np.iinfo(kind).max).astype(kind) for t in tables]
     return used.astype(np.int64), out
