@@ -180,6 +180,16 @@ def test_folded_in_rows(tmp_path):
     assert new.report(tmp_path / "a.html")["rows"] == 1
 
 
+def test_other_posteriors(tmp_path):
+    """Stacked chains have no R-hat; a single draw has no spread."""
+    post, test, _ = CASES["hostile"]()
+    assert any(
+        "weighted sample" in line for line in post.stack(test).report(tmp_path / "a.html", test)["said"]
+    )
+    one = psgld.sample(np.eye(3), psgld.FactorModel(2, "poisson"), draws=1, tune=2, chains=1, progress=False)
+    assert one.report(tmp_path / "b.html", data=np.eye(3))["rows"] == 3
+
+
 def test_errors(tmp_path):
     post, _, _ = CASES["tall"]()
     with pytest.raises(psgld.DataError, match=r"ends in \.html"):

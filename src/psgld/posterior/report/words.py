@@ -42,7 +42,10 @@ def diagnosis(posterior: Result) -> Diagnostics | None:
 
 def verdict(posterior: Any, found: Diagnostics | None, scores: Accuracy | None) -> Said:
     """Return what a reader should know first."""
-    points = [_convergence(found), *([] if scores is None else [_error(scores), _intervals(scores)])]
+    points = [
+        _convergence(posterior, found),
+        *([] if scores is None else [_error(scores), _intervals(scores)]),
+    ]
     if scores is None or not scores.held_out:
         points.append(
             ("care", "No held-out entries were given: how well new entries are predicted was not tested.")
@@ -64,9 +67,14 @@ def verdict(posterior: Any, found: Diagnostics | None, scores: Accuracy | None) 
     return Said(tone, _HEADLINES[tone], [text for _, text in points])
 
 
-def _convergence(found: Diagnostics | None) -> tuple[str, str]:
-    if found is None:
+def _convergence(posterior: Result, found: Diagnostics | None) -> tuple[str, str]:
+    if found is None and posterior.sample_stats["lp"].shape[1] < _FEWEST:
         return "care", "There are too few draws to tell whether the computation has converged."
+    if found is None:
+        return (
+            "care",
+            "These draws are a weighted sample of several chains, whose convergence cannot be judged here.",
+        )
     if found.kind == "fine":
         return "good", "The computation has converged: longer runs would give the same results."
     if found.kind == "biased":
