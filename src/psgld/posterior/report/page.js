@@ -104,7 +104,7 @@
     why.append(several(terms(place)));
     const own = entries(place);
     if (own.length) {
-      why.append(text.values ? ". Own entries that matter: " : ". Moves with the own entries ", several(own));
+      why.append(text.values ? ". The row's entries that matter: " : ". Follows the row's entries at ", several(own));
     }
     why.append(".");
     item.append(why);

@@ -19,7 +19,7 @@ from .rows import LookUp
 from .text import details, esc, label, number, percent, table, titles
 from .words import Said
 
-_CARDS, _PLAIN_ROWS, _PLAIN_BEST = 6, 60, 3
+_CARDS, _PLAIN_ROWS, _PLAIN_BEST = 5, 60, 3
 """Components shown in full; rows, and columns per row, in the table for readers without scripts."""
 
 _MARKS = {"good": "✓", "care": "!", "bad": "✕"}
@@ -199,12 +199,10 @@ def _components(p: Any, parts: Components) -> str:
         else " Each has two ends: a row and a column at the same end go together, at opposite ends they do not."
     )
     svg = charts.shares(parts)
-    shares = (
-        f'<figure class="wide">{svg}<figcaption>Share of {of}. Bars: 90 % intervals.</figcaption></figure>'
-    )
+    shares = f"<figure>{svg}<figcaption>Share of {of}. Bars: 90 % intervals.</figcaption></figure>"
     return (
         f"<p>A component is a group of rows and columns that go together.{both}{warning}</p>"
-        f'<div class="charts">{shares}</div><div class="cards">{cards}</div>{more if rest else ""}'
+        f'<div class="cards">{shares}{cards}</div>{more if rest else ""}'
     )
 
 
