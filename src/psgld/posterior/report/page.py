@@ -187,7 +187,12 @@ def _components(p: Any, parts: Components) -> str:
         else "what rows and columns have in common, beyond their own levels"
     )
     unsure = sum(one.verdict == "unstable" for one in parts)
-    warning = " All are stable enough to be read."
+    varying = sum(one.verdict == "varies" for one in parts)
+    warning = (
+        f" {varying} of {len(parts)} vary somewhat between parts of the run."
+        if varying
+        else " All are stable."
+    )
     if unsure:
         warning = (
             f" <strong>{unsure} of {len(parts)} are unstable</strong>: they differ between parts of the run, so do "

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from .text import esc, number
+from .text import esc
 
 WIDTH, HEIGHT = 360, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 20, 10, 38
@@ -88,7 +88,8 @@ class Chart:
             _, v = self.at(self.x[0], y)
             out.append(f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{v}" y2="{v}"/>')
             out.append(f'<text class="tick end" x="{_LEFT - 5}" y="{v + 4}">{self._tick(y)}</text>')
-        for x in ticks(*self.x, self.x_ticks):
+        places = ticks(*self.x, self.x_ticks)
+        for x in [x for x in places if x == round(x)] if self.whole else places:
             u, _ = self.at(x, self.y[0])
             text = f"{x:,.0f}" if self.whole else self._tick(x)
             out.append(f'<text class="tick middle" x="{u}" y="{bottom + 15}">{text}</text>')
@@ -111,7 +112,7 @@ def short(x: float) -> str:
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(x) >= size:
             return f"{x / (1e3 if letter == 'k' else size):.6g}{letter}".replace("-", "−")
-    return f"{x:.6g}".replace("-", "−") if x == 0 or abs(x) >= 1e-3 else number(x, 1)
+    return f"{x:.6g}".replace("-", "−")
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
@@ -126,7 +127,7 @@ def ticks(low: float, high: float, count: int) -> list[float]:
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * m for m in (1, 2, 2.5, 5, 10) if size * m >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
-    return [round(k * step, 12) + 0.0 for k in range(first, math.floor(high / step + 1e-9) + 1)]
+    return [float(f"{k * step:.12g}") + 0.0 for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def ends(*arrays: Any, room: float = 0.05) -> tuple[float, float]:

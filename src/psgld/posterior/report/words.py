@@ -69,7 +69,7 @@ def verdict(posterior: Any, found: Diagnostics | None, scores: Accuracy | None) 
 
 def _convergence(posterior: Result, found: Diagnostics | None) -> tuple[str, str]:
     if found is None and posterior.sample_stats["lp"].shape[1] < _FEWEST:
-        return "care", "There are too few draws to tell whether the computation has converged."
+        return "bad", "There are too few draws to tell whether the computation has converged."
     if found is None:
         return (
             "care",
