@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,16 @@ def test_plots_of_a_posterior(name, posterior, tmp_path):
 @pytest.mark.parametrize("name", OF_HELD_OUT)
 def test_plots_of_held_out_entries(name, posterior, data, tmp_path):
     assert saved(getattr(plots, name)(posterior, data.test), tmp_path / "a.png")
+
+
+def test_entries_that_were_held_out_are_the_default():
+    post = psgld.sample(
+        psgld.split(datasets.ratings(users=40, items=30, entries=500).V, 0.2),
+        psgld.FactorModel(2, "gaussian"), draws=20, tune=50, progress=False,
+    )  # fmt: skip
+    assert "held (90 held-out values" in plots.coverage(post).get_legend_handles_labels()[1][1]
+    with pytest.raises(psgld.DataError, match="no entries were held out"):
+        plots.coverage(replace(post, held_out=None))
 
 
 @pytest.mark.parametrize("name", [*OF_A_POSTERIOR, *OF_HELD_OUT])
@@ -133,31 +145,6 @@ def test_labels_are_not_read_as_mathematics(tmp_path):
     plots.factor_map(post).figure.savefig(tmp_path / "a.svg")
     with pytest.raises(psgld.DataError, match="component must be"):
         plots.factor_map(post, 0)
-
-
-def test_comparison(tmp_path):
-    table = {"names": ["rank 2", "rank 4", "$"], "elpd": [-2.0, -1.5, -1.7], "se": [0.1, 0.1, 0.2]}
-    ax = plots.comparison(table)
-    assert (
-        saved_comparison(ax, tmp_path / "a.png")
-        and [t.get_text() for t in ax.get_yticklabels()][:2] == table["names"][:2]
-    )
-    best = next(line for line in ax.lines if line.get_label() == "best")
-    assert (best.get_xdata()[0], best.get_ydata()[0]) == (-1.5, 1)
-
-    class Result:
-        names, elpd, se = table["names"], np.array(table["elpd"]), np.array(table["se"])
-
-    assert len(plots.comparison(Result()).get_yticklabels()) == 3
-    with pytest.raises(psgld.DataError, match="has no elpd"):
-        plots.comparison({"names": ["a"]})
-    with pytest.raises(psgld.DataError, match="as many"):
-        plots.comparison({"names": ["a"], "elpd": [], "se": [1.0]})
-
-
-def saved_comparison(ax, path):
-    ax.figure.savefig(path)
-    return path.stat().st_size > 5000
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "bernoulli"])

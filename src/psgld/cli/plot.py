@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
         "plot",
         help="plot a saved posterior",
         description="Write a plot of a run to FILE.png, FILE.svg or FILE.pdf. The plots observed, calibration and\n"
-        "coverage compare predictions with the held-out entries of --test. Needs matplotlib.",
+        "coverage compare predictions with held-out entries: those of --test, or of fit --holdout. Needs matplotlib.",
         epilog="Example:\n  psgld plot run.npz -o trace.png --what trace\n"
         "  psgld plot run.npz -o run.png --test test.csv",
     )
@@ -44,8 +44,6 @@ def run(args: Namespace) -> int:
 
     if args.output.suffix not in _SUFFIXES:
         raise DataError(f"{args.output}: give a name that ends in {', '.join(_SUFFIXES)}")
-    if args.what in _NEED_TEST and args.test is None:
-        raise DataError(f"--what {args.what} needs held-out entries: --test FILE")
     check_writable(args.output, inputs=[path for path in (args.run_file, args.test) if path is not None])
     try:
         import matplotlib  # noqa: F401
@@ -54,6 +52,8 @@ def run(args: Namespace) -> int:
     from ..posterior import plots
 
     posterior = load(args.run_file)
+    if args.what in _NEED_TEST and args.test is None and posterior.held_out is None:
+        raise DataError(f"--what {args.what} needs held-out entries: --test FILE")
     test = None if args.test is None else read_test(args, posterior)
     plot = getattr(plots, args.what)
     given = (posterior, test) if args.what in (*_NEED_TEST, "overview", "examples") else (posterior,)

@@ -21,7 +21,12 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("run_file", type=Path, metavar="RUN", help="run.npz or run.zarr")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.html", help="output file")
-    parser.add_argument("--test", type=Path, metavar="FILE", help="held-out entries, to judge predictions")
+    parser.add_argument(
+        "--test",
+        type=Path,
+        metavar="FILE",
+        help="held-out entries, to judge predictions (those of fit --holdout)",
+    )
     parser.add_argument(
         "--data",
         type=Path,

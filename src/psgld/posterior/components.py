@@ -14,13 +14,16 @@ from ..data.labels import LabelArray, frame, named
 from ..errors import DataError
 from ..models.modes import NAMES
 from ..runs.result import Result
+from ..system.table import table
 from .align import Alignment, align
-from .text_table import text_table
 
 Floats = NDArray[np.float64]
 
 STABLE, VARIES = 0.9, 0.7
 """Stabilities from which a component is the same in all halves of the chains, or varies somewhat."""
+
+_WIDEST = 44
+"""Characters of a label in a table."""
 
 _CHUNK = 4_000_000
 """Aligned numbers held at a time."""
@@ -57,8 +60,8 @@ class Loadings:
         return frame(self.to_dict())
 
     def __repr__(self) -> str:
-        table = self.to_dict()
-        return text_table(tuple(table), zip(*table.values(), strict=True))
+        columns = self.to_dict()
+        return table({**columns, "label": [shown(label) for label in columns["label"]]})
 
 
 @final
@@ -162,28 +165,27 @@ class Components:
         lines: dict[str, list[Any]] = {}
         for one in self:
             for side, loadings in (("rows", one.rows), ("cols", one.cols)):
-                table = loadings.to_dict()
+                columns = loadings.to_dict()
                 fixed = {
                     "component": one.number,
                     "share": one.share,
                     "stability": one.stability,
                     "side": side,
                 }
-                table = {name: [x] * len(table["label"]) for name, x in fixed.items()} | table
-                for name, column in table.items():
+                columns = {name: [x] * len(columns["label"]) for name, x in fixed.items()} | columns
+                for name, column in columns.items():
                     lines.setdefault(name, []).extend(column)
         return frame(lines)
 
     def __repr__(self) -> str:
-        header = ("", "share", "stability", "top rows", "top columns")
-        lines = [
-            (
-                *(one.number, f"{one.share:.1%}", f"{one.stability:.2f} {one.verdict}"),
-                *map(_named_few, (one.rows, one.cols)),
-            )
-            for one in self
-        ]
-        return text_table(header, lines)
+        columns: dict[str, list[Any]] = {
+            "": [one.number for one in self],
+            "share": [f"{one.share:.1%}" for one in self],
+            "stability": [f"{one.stability:.2f} {one.verdict}" for one in self],
+            "top rows": [_named_few(one.rows) for one in self],
+            "top columns": [_named_few(one.cols) for one in self],
+        }
+        return table(columns, left=("stability", "top rows", "top columns"))
 
     @property
     def _components(self) -> list[Component]:
@@ -252,9 +254,15 @@ def _largest(x: Floats, n: int, both: bool) -> NDArray[np.int64]:
     return np.concatenate([order[:n], order[-n:]])
 
 
+def shown(label: Any) -> str:
+    """Return a label for a table: short, on one line."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(label))
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+
+
 def _named_few(loadings: Loadings) -> str:
     """Return the labels of a few of the largest loadings; of real-valued ones both ends."""
     labels, signs = loadings.labels.tolist(), loadings.mean
     up = [str(x) for x, s in zip(labels, signs, strict=True) if s >= 0][:3]
     down = [str(x) for x, s in zip(labels, signs, strict=True) if s < 0][::-1][:3]
-    return ", ".join(up) + (" | against " + ", ".join(down) if down else "")
+    return shown(", ".join(up) + (" | against " + ", ".join(down) if down else ""))

@@ -25,11 +25,11 @@ from ..data.seen import aligned
 from ..data.source import Source
 from ..errors import DataError
 from ..runs.result import Result
+from ..system.table import table
 from .align import align
-from .components import check_level
+from .components import check_level, shown
 from .mixing import ess_mean
 from .predict import Prediction
-from .text_table import text_table
 
 Floats = NDArray[np.float64]
 
@@ -194,6 +194,6 @@ def _mu(p: Result, i: int, cols: NDArray[np.int64]) -> Floats:
     return Prediction(p.draws, p.model.likelihood, np.full(len(cols), i), cols).draws
 
 
-def _listed(table: dict[str, list[Any]]) -> str:
-    lines = list(zip(*table.values(), strict=True))
-    return text_table(tuple(table), lines) if lines else ""
+def _listed(columns: dict[str, list[Any]]) -> str:
+    names = [shown(label) for label in next(iter(columns.values()))]
+    return table({**columns, next(iter(columns)): names}) if names else ""

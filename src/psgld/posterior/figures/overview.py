@@ -25,7 +25,8 @@ def overview(posterior: Result, test: Any = None) -> Figure:
     posterior
         What `sample` returned, with its draws.
     test
-        Held-out entries: (rows, cols, values), or any data of `sample`. At most 4,000 are used, and the plots say so.
+        Held-out entries: (rows, cols, values), or any data of `sample`; by default those of `split`. At most
+        4,000 are used, and the plots say so.
 
     Returns
     -------
@@ -53,7 +54,7 @@ def overview(posterior: Result, test: Any = None) -> Figure:
         f"{rows:,} × {cols:,}, rank {model.rank}, {model.likelihood.name} likelihood", weight="bold"
     )
     trace(posterior, axes[0, 0])
-    if test is None:
+    if test is None and posterior.held_out is None:
         certainty(posterior, axes[0, 1])
     else:
         calibration(posterior, test, axes[0, 1])

@@ -24,7 +24,7 @@ MOST = 4000
 _EXAMPLES, _CELLS, _GROUPS = 24, 1000, 8
 
 
-def observed(posterior: Result, test: Any, ax: Axes | None = None) -> Axes:
+def observed(posterior: Result, test: Any = None, ax: Axes | None = None) -> Axes:
     """Plot held-out values against predicted means, with the means of groups of similar predictions."""
     prediction, values, note = held_out_pairs(posterior, test)
     ax = axes(ax)
@@ -40,7 +40,7 @@ def observed(posterior: Result, test: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def calibration(posterior: Result, test: Any, ax: Axes | None = None) -> Axes:
+def calibration(posterior: Result, test: Any = None, ax: Axes | None = None) -> Axes:
     """Plot the share of held-out values inside the central predictive interval of each level, against the level."""
     prediction, values, note = held_out_pairs(posterior, test)
     ax = axes(ax)
@@ -70,7 +70,7 @@ def calibration(posterior: Result, test: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def coverage(posterior: Result, test: Any, ax: Axes | None = None, level: float = 0.9) -> Axes:
+def coverage(posterior: Result, test: Any = None, ax: Axes | None = None, level: float = 0.9) -> Axes:
     """Plot the share of held-out values inside intervals, in groups of similar predictions, with what was promised.
 
     Intervals of discrete values hold at least `level`; what they promise is their probability under the model.
@@ -103,7 +103,7 @@ def certainty(posterior: Result, ax: Axes | None = None) -> Axes:
 def examples(posterior: Result, test: Any = None, ax: Axes | None = None) -> Axes:
     """Plot predictions of a few cells, in the order of their means, and the values held out."""
     prediction, values = random_cells(posterior), None
-    if test is not None:
+    if test is not None or posterior.held_out is not None:
         prediction, values, _ = held_out_pairs(posterior, test)
     ax = axes(ax)
     few = np.random.default_rng(0).permutation(len(prediction))[:_EXAMPLES]
@@ -129,11 +129,11 @@ def examples(posterior: Result, test: Any = None, ax: Axes | None = None) -> Axe
 
 def held_out_pairs(posterior: Result, test: Any) -> tuple[Prediction, Floats, str]:
     """Return the predictions of held-out entries, their values, and how many these are, in words."""
-    rows, cols, values = entries(posterior, test)
-    chosen = np.sort(np.random.default_rng(0).permutation(len(values))[:MOST])
-    note = f"{len(chosen):,} held-out values" + (f" of {len(values):,}" if len(chosen) < len(values) else "")
-    pairs = Prediction(posterior.draws, posterior.model.likelihood, rows[chosen], cols[chosen])
-    return pairs, values[chosen], note
+    cells = entries(posterior, test)
+    chosen = np.sort(np.random.default_rng(0).permutation(len(cells))[:MOST])
+    note = f"{len(chosen):,} held-out values" + (f" of {len(cells):,}" if len(chosen) < len(cells) else "")
+    pairs = Prediction(posterior.draws, posterior.model.likelihood, cells.rows[chosen], cells.cols[chosen])
+    return pairs, cells.values[chosen], note
 
 
 def random_cells(posterior: Result) -> Prediction:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import DataError
 from ...runs.result import Result
-from .axes import ALERT, GREY, INK, PALE, axes, plain
+from .axes import ALERT, GREY, INK, axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,45 +76,21 @@ def _outline(x: float, y: float) -> Any:
     return Rectangle((x - 0.48, y - 0.48), 0.96, 0.96, fill=False, ec=ALERT, lw=2.0)
 
 
-def comparison(result: Any, ax: Axes | None = None) -> Axes:
-    """Plot the predictive density of models with standard errors, the best one marked.
+def comparison(found: Any, ax: Axes | None = None) -> Axes:
+    """Plot how much lower the predictive density of each model of a `Comparison` is than that of the best.
 
-    Parameters
-    ----------
-    result
-        Anything with the attributes or keys `names`, `elpd` and `se`: names of models, expected log predictive
-        density, and its standard error.
-
-    Examples
-    --------
-    >>> from psgld import plots
-    >>> ax = plots.comparison({"names": ["rank 4", "rank 8"], "elpd": [-1.31, -1.25], "se": [0.01, 0.01]})
-    >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['rank 4', 'rank 8']
+    With ± one standard error of the difference.
     """
-    names, elpd, se = (_field(result, name) for name in ("names", "elpd", "se"))
-    if not len(names) == len(elpd) == len(se) or not len(names):
-        raise DataError(f"as many names, elpd and se are needed, got {len(names)}, {len(elpd)} and {len(se)}")
-    ax = axes(ax, (5.5, 1.2 + 0.4 * len(names)))
-    density, error = np.asarray(elpd, np.float64), np.asarray(se, np.float64)
-    y, best = np.arange(len(names)), int(np.nanargmax(density))
-    ax.axvspan(density[best] - error[best], density[best] + error[best], color="0.92", zorder=0)
-    ax.hlines(y, density - error, density + error, color=PALE, lw=4)
-    ax.plot(density, y, "o", color=INK)
-    ax.plot(density[best], best, "o", color=ALERT, label="best")
-    ax.set_yticks(y, [plain(name) for name in names])
+    ax = axes(ax, (7.0, 1.2 + 0.4 * len(found.names)))
+    y, at = np.arange(len(found.names)), found.names.index(found.choice)
+    ax.axvline(0.0, color=GREY, lw=1, ls="--")
+    ax.errorbar(-found.elpd_diff, y, xerr=found.dse, fmt="o", color=INK, capsize=3)
+    ax.plot(-found.elpd_diff[at], at, "o", ms=12, mfc="none", mec=ALERT, label="recommended")
+    ax.set_yticks(y, [plain(name) for name in found.names])
     ax.invert_yaxis()
-    ax.set(title="Log predictive density, ± 1 standard error", xlabel="larger is better")
+    ax.set(
+        title="Which model predicts best?",
+        xlabel=f"log predictive density of {found.entries:,} entries, less that of the best (± one standard error)",
+    )
     ax.legend(loc="best", fontsize="small")
     return ax
-
-
-def _field(result: Any, name: str) -> Any:
-    if hasattr(result, name):
-        return list(getattr(result, name))
-    try:
-        return list(result[name])
-    except (KeyError, TypeError, IndexError, ValueError):
-        raise DataError(
-            f"a comparison has names, elpd and se; {type(result).__name__} has no {name}"
-        ) from None

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ...data.cells import Cells
 from ...errors import DataError
 from ...runs.result import Result
 from ..calibration import least_level, promised, share_within
@@ -70,29 +71,24 @@ class Accuracy:
 
 def accuracy(posterior: Result, test: Any, data: Any) -> Accuracy | None:
     """Return the scores at held-out entries; without them at entries of the data; None without either."""
-    source = test if test is not None else data
-    if source is None:
+    held_out = test is not None or posterior.held_out is not None
+    if not held_out and data is None:
         return None
-    rows, cols, values = entries(posterior, source)
-    if not len(values):
+    cells = entries(posterior, test if held_out else data)
+    if not len(cells):
         raise DataError("the report needs at least one held-out entry, got none; leave test out")
-    posterior.model.check_values(values)
-    total, rng = len(values), np.random.default_rng(0)
+    posterior.model.check_values(cells.values)
+    total, rng = len(cells), np.random.default_rng(0)
     at = np.sort(rng.choice(total, min(MOST, total), replace=False))
-    rows, cols, values = rows[at], cols[at], values[at]
-    trained = trained_on(posterior, rows, cols)
-    return _scores(posterior, (rows, cols, values), test is not None, trained, total, rng)
+    some = Cells(cells.rows[at], cells.cols[at], cells.values[at])
+    return _scores(posterior, some, held_out, total, rng)
 
 
 def _scores(
-    posterior: Result,
-    found: tuple[NDArray[np.int64], NDArray[np.int64], Floats],
-    held_out: bool,
-    trained: NDArray[np.bool_],
-    total: int,
-    rng: np.random.Generator,
+    posterior: Result, cells: Cells, held_out: bool, total: int, rng: np.random.Generator
 ) -> Accuracy:
-    rows, cols, values = found
+    rows, cols, values = cells.rows, cells.cols, cells.values
+    trained = trained_on(posterior, cells)
     p = Prediction(posterior.draws, posterior.model.likelihood, rows, cols)
     low, high = p.interval(LEVEL)
     levels = np.linspace(0.0, 1.0, 51)
