@@ -193,7 +193,7 @@ def test_other_posteriors(tmp_path):
 def test_entries_that_were_held_out_are_found(tmp_path):
     V = np.random.default_rng(0).poisson(4.0, (20, 15)).astype(float)
     post = psgld.sample(
-        psgld.split(V, 0.2), psgld.FactorModel(2, "poisson"), draws=20, tune=50, progress=False
+        psgld.split(V, 0.2)[0], psgld.FactorModel(2, "poisson"), draws=20, tune=50, progress=False
     )
     assert any("On 60 held-out entries" in line for line in post.report(tmp_path / "a.html")["said"])
 
