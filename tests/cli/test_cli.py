@@ -20,7 +20,7 @@ import pandas
 import pytest
 
 import psgld
-from psgld.cli import completion, main, make_parser
+from psgld.cli import completion, main, make_parser, plot
 from psgld.cli.completion import subparsers
 from psgld.datasets import ratings, synthetic
 from psgld.models import LIKELIHOODS
@@ -499,6 +499,37 @@ def test_evaluate_errors(work, tmp_path, capsys):
     fails(capsys, ["evaluate", work / "run.npz", test], "t.csv: there are no entries in it")
 
 
+def test_report(work, tmp_path, capsys):
+    run, page = str(work / "run.npz"), str(tmp_path / "report.html")
+    assert main(["report", run, "-o", page, "--test", str(work / "test.csv"), "--title", "Stars & more"]) == 0
+    said = capsys.readouterr()
+    assert "held-out entries" in said.out and "saved to" in said.err
+    assert "<h1>Stars &amp; more</h1>" in (tmp_path / "report.html").read_text("utf-8")
+    assert main(["report", run, "-o", page, "--data", str(work / "train.csv"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == psgld.load(run).shape[0]
+    fails(capsys, ["report", run, "-o", str(tmp_path / "report.pdf")], "ends in .html")
+    fails(capsys, ["report", run, "-o", run], "the command reads it")
+
+
+@pytest.mark.parametrize("what", ["overview", "dictionary", "coverage"])
+def test_plot(what, work, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    test = ["--test", str(work / "test.csv")]
+    assert main(["plot", str(work / "run.npz"), "-o", str(tmp_path / "a.png"), "--what", what, *test]) == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_plot_refusals(work, tmp_path, capsys):
+    run = str(work / "run.npz")
+    fails(capsys, ["plot", run, "-o", str(tmp_path / "a.png"), "--what", "observed"], "--test FILE")
+    fails(capsys, ["plot", run, "-o", str(tmp_path / "a.gif")], "ends in .png")
+
+
+def test_plot_offers_every_plot():
+    plots = pytest.importorskip("psgld.posterior.plots")
+    assert {*plot._PLOTS} == {*plots.__all__} - {"least_level", "comparison"}
+
+
 def test_summary(work, capsys):
     assert main(["summary", str(work / "run.npz")]) == 0
     assert "rank-2" in capsys.readouterr().out
@@ -679,7 +710,7 @@ def completed(*words):
 
 
 def test_completion_in_bash():
-    assert completed("re") == ["recommend"]
+    assert completed("rec") == ["recommend"]
     assert completed("fit", "x.csv", "--li") == ["--likelihood"]
     assert completed("fit", "x.csv", "--likelihood", "po") == ["poisson"]
     assert completed("export", "run.npz", "--what", "") == list(TABLES)

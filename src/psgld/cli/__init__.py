@@ -25,8 +25,10 @@ from . import (
     fit,
     fold_in,
     plan,
+    plot,
     predict,
     recommend,
+    report,
     shard,
     split,
     summary,
@@ -36,21 +38,8 @@ from .options import FAILED, INTERRUPTED, PIPE_CLOSED, Parser
 from .output import in_options, open_closed_streams, say
 
 _COMMANDS = (
-    demo,
-    split,
-    fit,
-    fold_in,
-    update,
-    predict,
-    recommend,
-    evaluate,
-    compare,
-    summary,
-    export,
-    shard,
-    plan,
-    doctor,
-    completion,
+    *(demo, split, fit, fold_in, update, predict, recommend, evaluate, compare),
+    *(summary, report, plot, export, shard, plan, doctor, completion),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import zlib
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from gzip import BadGzipFile
 from pathlib import Path
@@ -43,6 +44,15 @@ def read_entries(
     names = zip((i, j), (data.row_labels, data.col_labels), strict=True)
     rows_cols = [at if labels is None else labels[at] for at, labels in names]
     return rows_cols[0], rows_cols[1], values.astype(np.float64), data.entry_weights
+
+
+def read_test(args: Namespace, posterior: Posterior) -> tuple[Labels, Labels, Labels]:
+    """Read the held-out entries of --test: labels that the posterior knows, values that its likelihood allows."""
+    rows, cols, values, _ = read_entries(args.test, args.row, args.col, args.value)
+    keep = select_known(posterior, rows, cols, args.skip_unknown)
+    with naming(args.test):
+        posterior.model.check_values(values[keep])
+    return rows[keep], cols[keep], values[keep]
 
 
 def read_pairs(path: Path, row: Column, col: Column, posterior: Posterior) -> tuple[Labels, Labels]:

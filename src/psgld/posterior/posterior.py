@@ -14,7 +14,6 @@ from ..checks import is_integer
 from ..data.labels import LabelArray, find_labels
 from ..errors import DataError
 from ..models.modes import NAMES
-from ..runs.result import Result
 from ..storage import read, save
 from .arviz import to_arviz
 from .diagnostics import diagnose
@@ -27,6 +26,7 @@ from .similar import Similar, similar
 from .stack import stack
 from .summary import summary
 from .unknown import COLD_START, check_fallback, with_unknown
+from .views import Views
 from .warm_start import update
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior(Result):
+class Posterior(Views):
     """Draws from the posterior of a factor model.
 
     Attributes

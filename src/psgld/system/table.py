@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 
-def table(columns: Mapping[str, Sequence[object]], indent: str = "") -> str:
-    """Return columns under their names; floats to four digits, the first column to the left.
+def table(columns: Mapping[str, Sequence[object]], indent: str = "", left: Container[str] = ()) -> str:
+    """Return columns under their names; floats to four digits, the first column and those of `left` to the left.
 
     Examples
     --------
@@ -19,8 +19,10 @@ def table(columns: Mapping[str, Sequence[object]], indent: str = "") -> str:
     widths = [max(map(len, column)) for column in cells]
     lines = []
     for line in zip(*cells, strict=True):
-        first, *others = zip(line, widths, strict=True)
-        words = [first[0].ljust(first[1]), *(word.rjust(width) for word, width in others)]
+        words = [
+            word.ljust(width) if k == 0 or name in left else word.rjust(width)
+            for k, (name, word, width) in enumerate(zip(columns, line, widths, strict=True))
+        ]
         lines.append(indent + "  ".join(words).rstrip())
     return "\n".join(lines)
 

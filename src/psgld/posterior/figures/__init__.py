@@ -1,0 +1,1 @@
+"""The plots of `psgld.plots`, by what they show."""
