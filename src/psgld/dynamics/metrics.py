@@ -216,7 +216,7 @@ class RealValued(Metric):
         return True
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return step sizes that decay to 1 / B², 0.65 / B² if data are sparse, at most 0.3 and 12 / K.
+        """Return step sizes that decay to 1 / B², 0.64 / B² if data are sparse, at most 0.16 and 12 / K.
 
         Without momentum, to 0.2 / B, at most 0.1 and 2 / K; above 0.4 / B the noise of the stochastic gradient inflates
         the posterior. D is diagonal: if components are correlated, the curvature along their common direction is up to
@@ -224,8 +224,8 @@ class RealValued(Metric):
         """
         over = problem.tune * 3 // 4
         if problem.momentum and problem.cyclic:
-            last = min(0.3, (0.65 if problem.sparse else 1.0) / problem.blocks**2, 12 / problem.components)
-            return Decay(min(2 * last, 0.3), last, over)
+            last = min(0.16, (0.64 if problem.sparse else 1.0) / problem.blocks**2, 12 / problem.components)
+            return Decay(min(2 * last, 0.2), last, over)
         last = min(0.1, 0.2 / problem.blocks, 2 / problem.components)
         if problem.momentum:
             last = min(0.5 * last, 0.5 * _resonance(problem))
