@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import plots
-from .results import file_of, read, seconds_per_pass, seconds_to
+from .results import disturbed, file_of, read, seconds_per_pass, seconds_to
 
 Table = dict[str, Any]
 Cell = Callable[[Table], str]
@@ -44,6 +44,9 @@ def section(results: Table) -> str:
     lines = [_about(results, runs), "", _row(["", *columns]), "|---|" + "---|" * len(columns)]
     lines += [_row(row) for row in rows]
     notes = [f"{_name(r)}: {r['failure']}" for r in results["runs"] if "failure" in r]
+    notes += [
+        f"{_name(r)}: others used {r['others']} cores, so times are not shown" for r in runs if disturbed(r)
+    ]
     notes += [f"{_name(r)}: {r['stopped']}" for r in runs if "stopped" in r]
     notes += [f"{_name(r)}: {_tried(r)}" for r in runs if r.get("tried")]
     return "\n".join([*lines, "", *(f"- {note}" for note in notes)]).strip()
@@ -51,10 +54,10 @@ def section(results: Table) -> str:
 
 def _about(results: Table, runs: list[Table]) -> str:
     dates = sorted({run["date"] for run in runs})
-    loads = [run["load"] for run in runs]
+    others = [run["others"] for run in runs]
     about = results["about"]
     sizes = f"{results['shape'][0]:,} × {results['shape'][1]:,}, {results['train']:,} entries to fit"
-    load = f"load average before the fits {min(loads):.1f} to {max(loads):.1f}" if loads else "no results"
+    load = f"others used {min(others):.2f} to {max(others):.2f} cores" if others else "no results"
     return (
         f"{sizes}, {results['test']:,} to predict; rank {about['rank']}, {about['threads']} thread(s).\n"
         f"{results['machine']}; {' to '.join(dates[:1] + dates[1:][-1:])}; {load}."
@@ -64,12 +67,14 @@ def _about(results: Table, runs: list[Table]) -> str:
 def _columns(results: Table) -> dict[str, Cell]:
     kind = results["kind"]
     time: dict[str, Cell] = {
-        "seconds": lambda run: _number(run["curve"][-1]["seconds"], 3),
-        "CPU seconds": lambda run: _number(run["curve"][-1]["cpu"], 3),
+        "seconds": _timed(lambda run: _number(run["curve"][-1]["seconds"])),
+        "CPU seconds": _timed(lambda run: _number(run["curve"][-1]["cpu"])),
     }
-    each: dict[str, Cell] = {"ms per pass": lambda run: _number(_milli(seconds_per_pass(run["curve"])), 3)}
+    each: dict[str, Cell] = {
+        "ms per pass": _timed(lambda run: _number(_milli(seconds_per_pass(run["curve"]))))
+    }
+    ess: dict[str, Cell] = {"ESS of μ per second": _timed(lambda run: _number(run.get("ess_per_second")))}
     memory: dict[str, Cell] = {"MB added (peak)": _memory}
-    ess: dict[str, Cell] = {"ESS of μ per second": lambda run: _number(run.get("ess_per_second"), 3)}
     if kind == "ratings":
         bars = results["about"].get("bars", [])
         return (
@@ -80,12 +85,26 @@ def _columns(results: Table) -> dict[str, Cell]:
     if kind == "counts":
         return {"held-out log likelihood per count": _last("log_density", 4)} | time | each | memory
     if kind == "posterior":
-        return ess | {"CPU seconds": time["CPU seconds"], "s of warm-up": _warmup} | each | memory
+        return (
+            ess
+            | {"ESS": lambda run: _number(run.get("ess")), "s of warm-up": _timed(_warmup)}
+            | each
+            | memory
+        )
     return {"hit rate at 10": _last("hit_rate", 3), "±": _last("error", 3)} | time
 
 
+def _timed(cell: Cell) -> Cell:
+    """Return a cell that shows no time if others kept the machine busy."""
+    return lambda run: "–" if disturbed(run) else cell(run)
+
+
 def _until(bar: float) -> Cell:
-    return lambda run: _number(seconds_to(run["curve"], bar), 3, missing="never")
+    def cell(run: Table) -> str:
+        seconds = seconds_to(run["curve"], bar)
+        return "not reached" if seconds is None else _timed(lambda _: _number(seconds))(run)
+
+    return cell
 
 
 def _last(name: str, digits: int) -> Cell:
@@ -98,22 +117,23 @@ def _percent(run: Table) -> str:
 
 
 def _memory(run: Table) -> str:
-    return _number((run["memory"] - run["memory_before"]) / 1e6, 3) if "memory" in run else "–"
+    return _number((run["memory"] - run["memory_before"]) / 1e6) if "memory" in run else "–"
 
 
 def _warmup(run: Table) -> str:
     burnt = [point["seconds"] for point in run["curve"] if not point["kept"]]
-    return _number(run.get("warmup_seconds", burnt[-1] if burnt else None), 3)
+    return _number(run.get("warmup_seconds", burnt[-1] if burnt else None))
 
 
 def _milli(seconds: float | None) -> float | None:
     return None if seconds is None else 1000 * seconds
 
 
-def _number(x: float | None, digits: int, missing: str = "–") -> str:
+def _number(x: float | None) -> str:
+    """Return three digits, and no exponent."""
     if x is None:
-        return missing
-    return f"{x:,.0f}" if abs(x) >= 10 ** (digits - 1) else f"{x:.{digits}g}"
+        return "–"
+    return f"{x:,.0f}" if abs(x) >= 99.5 else f"{x:.3g}"
 
 
 def _tried(run: Table) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .results import disturbed
+
 _SCORES = {
     "ratings": ("rmse", "test RMSE"),
     "counts": ("log_density", "held-out log likelihood per count"),
@@ -14,8 +16,8 @@ _ROOM = 0.15
 
 
 def curves(results: dict[str, Any], path: Path) -> bool:
-    """Draw the curves of a problem; return whether it has any."""
-    runs = [run for run in results["runs"] if len(run.get("curve", ())) > 1]
+    """Draw the curves of a problem; return whether it has any with undisturbed times."""
+    runs = [run for run in results["runs"] if len(run.get("curve", ())) > 1 and not disturbed(run)]
     if results["kind"] not in _SCORES or not runs:
         return False
     import matplotlib

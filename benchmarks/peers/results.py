@@ -12,6 +12,14 @@ from ..coverage import processor
 from .problems import Pair
 from .run import Result
 
+MOST_OTHERS = 0.3
+"""Cores that other programs may take during a fit; its times are not shown if they took more."""
+
+
+def disturbed(run: Result) -> bool:
+    """Return whether the times of a run say more about the machine."""
+    return bool(run["others"] > MOST_OTHERS)
+
 
 def file_of(folder: Path, problem: str) -> Path:
     """Return the file of a problem."""

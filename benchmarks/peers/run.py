@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import harness
 from .environments import ROOT, NotInstalledError, python_of
 from .problems import Pair
 from .record import Problem
@@ -40,7 +42,6 @@ def fitted(peer: Peer, variant: Variant, pair: Pair, limits: Limits) -> Result:
         "peer": peer.name,
         "variant": variant.name,
         "date": date.today().isoformat(),
-        "load": round(os.getloadavg()[0], 1),
     }
     try:
         limits = replace(limits, seconds=min(limits.seconds, peer.most_seconds))
@@ -97,6 +98,7 @@ def _run(python: str, script: str, problem: Problem, settings: Settings, limit: 
     with tempfile.TemporaryDirectory() as folder:
         path, out, log = (Path(folder) / name for name in ("problem.npz", "out.jsonl", "log.txt"))
         problem.save(path)
+        others, start = harness.others(), time.perf_counter()
         command = [python, "-m", f"{__package__}.worker", script, str(path), json.dumps(settings), str(out)]
         with log.open("w") as printed:
             process = subprocess.Popen(
@@ -109,6 +111,7 @@ def _run(python: str, script: str, problem: Problem, settings: Settings, limit: 
                 process.kill()
                 code = process.wait()
         result = _read(out)
+        result["others"] = round(max(0.0, harness.others() - others) / (time.perf_counter() - start), 2)
         if process.returncode < 0 and result["curve"]:
             result["stopped"] = f"stopped after {limit:.0f} s"
         elif code:
