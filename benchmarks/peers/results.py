@@ -65,8 +65,13 @@ def seconds_to(curve: list[dict[str, Any]], bar: float, clock: str = "seconds") 
 
 
 def seconds_per_pass(curve: list[dict[str, Any]], clock: str = "seconds") -> float | None:
-    """Return the time per pass over the data: from the first point to the last, which leaves out the set-up."""
-    if len(curve) < 2 or curve[-1]["passes"] == curve[0]["passes"]:
+    """Return the time per pass over the data: from the first point to the last, which leaves out the set-up.
+
+    A peer that returns all its draws at once has one time for all of them.
+    """
+    if not curve or not curve[-1]["passes"]:
         return None
     first, last = curve[0], curve[-1]
+    if first[clock] == last[clock]:
+        first = {"passes": 0, clock: 0.0}
     return float((last[clock] - first[clock]) / (last["passes"] - first["passes"]))
