@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import plots
 from .results import disturbed, file_of, read, seconds_per_pass, seconds_to
 
@@ -85,18 +87,28 @@ def _columns(results: Table) -> dict[str, Cell]:
     if kind == "counts":
         return {"held-out log likelihood per count": _last("log_density", 4)} | time | each | memory
     if kind == "posterior":
-        return (
-            ess
-            | {"ESS": lambda run: _number(run.get("ess")), "s of warm-up": _timed(_warmup)}
-            | each
-            | memory
-        )
+        distance = {"RMS distance of μ from NUTS, sd": _distance(results)}
+        draws: dict[str, Cell] = {"ESS": lambda run: _number(run.get("ess"))}
+        return ess | draws | {"s of warm-up": _timed(_warmup)} | each | distance | memory
     return {"hit rate at 10": _last("hit_rate", 3), "±": _last("error", 3)} | time
 
 
 def _timed(cell: Cell) -> Cell:
     """Return a cell that shows no time if others kept the machine busy."""
     return lambda run: "–" if disturbed(run) else cell(run)
+
+
+def _distance(results: Table) -> Cell:
+    """Return a cell that compares the posterior means of μ with those of NUTS, in posterior sd."""
+    reference = next((run for run in results["runs"] if run["peer"] == "NumPyro" and "mu_mean" in run), None)
+
+    def cell(run: Table) -> str:
+        if reference is None or run is reference or "mu_mean" not in run:
+            return "–"
+        means, others, sds = (np.array(x) for x in (run["mu_mean"], reference["mu_mean"], reference["mu_sd"]))
+        return _number(float(np.sqrt(np.mean(((means - others) / sds) ** 2))))
+
+    return cell
 
 
 def _until(bar: float) -> Cell:
