@@ -32,8 +32,8 @@ def tables(folder: Path, page: Path, names: Iterable[str]) -> dict[str, str]:
     for name in names:
         path = file_of(folder, name)
         if results := read(path):
-            plot = page.with_name(f"peers-{path.stem}.png")
-            picture = f"\n\n![{name}: held-out score against seconds]({plot.name})"
+            plot = page.with_suffix("") / f"{path.stem}.png"
+            picture = f"\n\n![{name}: held-out score against seconds]({page.stem}/{plot.name})"
             found[path.stem] = section(results) + (picture if plots.curves(results, plot) else "")
     return found
 

@@ -66,7 +66,7 @@ def test_peers_on_tiny_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert all(-4.0 < run["curve"][-1]["log_density"] < -1.0 for run in counts["runs"])
     page = (tmp_path / "peers.md").read_text()
     assert "| psgld, defaults |" in page and "| scikit-learn, KL |" in page and "shape 0.3: -" in page
-    assert (tmp_path / "peers-ratings-tiny.png").stat().st_size > 1000
+    assert (tmp_path / "peers" / "ratings-tiny.png").stat().st_size > 1000
     monkeypatch.setattr(results, "MOST_OTHERS", -1.0)  # a busy machine: scores are shown, times are not
     peers.main(["--quick", "--page-only", "--output", str(tmp_path)])
     busy = (tmp_path / "peers.md").read_text()

@@ -22,7 +22,7 @@ def fit(problem: Problem, settings: dict[str, Any], record: Record) -> None:
     for iterations in settings["iterations"]:
         record.again()
         model = HPF(
-            k=about["rank"], maxiter=iterations, ncores=about["threads"], random_seed=about["seed"],
+            k=about["rank"], maxiter=iterations, ncores=about["threads"], random_seed=about["seed"] + 1,  # 0: none
             stop_crit="maxiter", verbose=False, produce_dicts=False, keep_data=False, **options,
         )  # fmt: skip
         model.fit(frame.copy())
