@@ -128,7 +128,7 @@ PEERS: tuple[Peer, ...] = (
         "poismf", "poismf", ("poismf>=0.4", "setuptools<81"),
         (
             Variant("counts", "defaults", {"penalty": None} | _ALS),
-            Variant("counts", "best of grid", _ALS, _each("penalty", (1.0, 10.0, 100.0))),
+            Variant("counts", "best of grid", _ALS, _each("penalty", (0.1, 1.0, 10.0, 100.0))),
         ),
     ),
     Peer(
