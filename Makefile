@@ -11,7 +11,7 @@ WORKERS ?= 2
 # Bytecode is compiled when it is imported: of what the tests need that is a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-arviz test-page lint format stubs paper bench bench-data bench-verdict bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
+.PHONY: demo test test-arviz test-page lint format stubs paper bench bench-data bench-peers bench-verdict bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -63,6 +63,11 @@ bench-data: .stamp-test
 # The figures of the paper, in out/paper. What is done is not made again. DATA=folder with MovieLens, if you have it.
 paper: .stamp-test
 	$(BIN)/python -m experiments $(if $(DATA),--data $(DATA))
+
+# psgld beside what users would pick instead, each in an environment of its own in build/peers, made on demand from the
+# package index; some are compiled. The tables go into docs/peers.md. PEERS="--only KOS --threads 1" for a part of it.
+bench-peers: .stamp-test
+	$(BIN)/python -m benchmarks.peers $(DATA) $(PEERS)
 
 # The verdict against the truth: 312 runs with step sizes from 1/30 to 100 times the default.
 bench-verdict: .stamp-test

@@ -78,16 +78,12 @@ def bayesian(model: psgld.FactorModel) -> Method:
 
 def als(clicks: Clicks, weight: float) -> NDArray[Any]:
     """Return the best items of implicit's ALS from several seeds."""
-    from implicit.als import AlternatingLeastSquares
+    from .peers.fits.implicit import best_items
 
     cells = sparse.csr_matrix(
         (np.ones(len(clicks.users), np.float32), (clicks.users, clicks.items)), shape=clicks.shape
     )
-    tables = []
-    for seed in range(SEEDS):
-        model = AlternatingLeastSquares(factors=RANK, alpha=weight, random_state=seed)
-        model.fit(cells, show_progress=False)
-        tables.append(model.recommend(np.arange(clicks.shape[0]), cells, N=BEST)[0])
+    tables = [best_items(cells, RANK, weight, seed, BEST) for seed in range(SEEDS)]
     return np.array(tables)
 
 

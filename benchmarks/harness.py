@@ -74,9 +74,9 @@ def in_turns(cases: dict[str, Case], rounds: int) -> dict[str, float]:
         for name, case in cases.items():
             if done >= rounds and len(calm[name]) >= rounds:
                 continue
-            start, others = time.perf_counter(), _others()
+            start, before = time.perf_counter(), others()
             every[name].append(case())
-            if _others() - others <= _MOST * (time.perf_counter() - start) + _TICK:
+            if others() - before <= _MOST * (time.perf_counter() - start) + _TICK:
                 calm[name].append(every[name][-1])
     restless = [name for name in cases if not calm[name]]
     if restless:
@@ -100,7 +100,7 @@ def in_pairs(cases: dict[str, Case], rounds: int) -> dict[str, tuple[float, floa
     return {name: (float(m), float(e)) for name, m, e in zip(cases, middle, error, strict=True)}
 
 
-def _others() -> float:
+def others() -> float:
     """Return the seconds of processor time that others have used so far; 0 where the system does not tell."""
     try:
         user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])

@@ -1,0 +1,1 @@
+"""psgld beside other packages: `python -m benchmarks.peers`, `make bench-peers`."""
