@@ -34,6 +34,8 @@ def test_all_sources_answer_alike(make, absent, tmp_path):
     assert found.shape == SHAPE and found.stored == 300 and found.size == seen.sum()
     np.testing.assert_allclose([found.mean(), found.variance()], [V[seen].mean(), V[seen].var()])
     assert (found.min(), found.max()) == (V[seen].min(), V[seen].max())
+    i, j, v = found.labelled_entries()
+    np.testing.assert_array_equal(v, V[i, j])
     np.testing.assert_array_equal(found.row_counts(), seen.sum(axis=1))
     np.testing.assert_array_equal(found.col_counts(), seen.sum(axis=0))
     for axis in range(2):

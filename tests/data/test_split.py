@@ -61,6 +61,7 @@ def test_cells_of_zeros_are_held_out_once_they_are_filled():
     data = forms()["zeros"].filled()
     train, test = psgld.split(data, 0.25)
     assert test.stored == 27 and (test.values == 0).any() and train.stored == 81
+    assert train.before_filling is None  # else all cells would count as observed
 
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.5, "many"])

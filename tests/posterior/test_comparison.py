@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import psgld
 from psgld.model_selection import grown
@@ -117,3 +118,11 @@ def test_plot(runs):
     pytest.importorskip("matplotlib")
     ax = psgld.compare(runs[0]).plot()
     assert [label.get_text() for label in ax.get_yticklabels()] == list(psgld.compare(runs[0]).names)
+
+
+def test_held_out_cells_of_data_with_zeros_are_held_out():
+    """They were written out, so that some can be held out: none of them counts as trained on."""
+    V = psgld.observations(csr_array(np.random.default_rng(0).poisson(0.5, (40, 30))), "zero")
+    found = psgld.compare(V, ranks=[1], likelihoods=["poisson"], draws=20, tune=100)
+    assert (found.entries, found.left_out) == (120, 0) and "held-out" in str(found)
+    assert found.posterior.evaluate().seen == 0

@@ -245,18 +245,12 @@ class Observations(Constructors, Source):
         chosen = np.sort(
             np.random.default_rng(seed).choice(self.stored, n_test, replace=False, shuffle=False)
         )
-        rows, cols, values = self.entries(chosen)
-        test = (
-            rows if self.row_labels is None else self.row_labels[rows],
-            cols if self.col_labels is None else self.col_labels[cols],
-            values,
-        )
         keep = np.ones(self.stored, bool)
         keep[chosen] = False
         held_out = replace(
             self._part(~keep), absent="unobserved", absent_chosen=True, zero_weight=1.0, held_out=None
         )
-        return replace(self._only(keep), held_out=held_out), test
+        return replace(self._only(keep), held_out=held_out), held_out.labelled_entries()
 
     def _only(self, keep: NDArray[np.bool_]) -> Observations:
         """Return the data with some of the stored entries."""
@@ -266,7 +260,8 @@ class Observations(Constructors, Source):
         at = np.arange(dense.size) if dense.size == self.stored else np.flatnonzero(self._seen())
         dense.reshape(-1)[at[~keep]] = np.nan
         left = int(np.count_nonzero(keep))
-        return replace(self, dense=dense, stored=left, totals=None)  # weights of NaN do not matter
+        # Weights of NaN do not matter. Zeros that were written out are now observed here and there.
+        return replace(self, dense=dense, stored=left, totals=None, before_filling=None)
 
     def _part(self, keep: NDArray[np.bool_]) -> Observations:
         """Return some of the stored entries as sparse data."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from .labels import Csr, FloatArray, IntArray, LabelArray, find_labels
+from .labels import Csr, FloatArray, IntArray, LabelArray, find_labels, named
 
 Entries = tuple[IntArray, IntArray, FloatArray]
 """Row indices, column indices and values."""
@@ -230,6 +230,11 @@ class Source(ABC):
                 f"entries are numbered 0 to {self.stored - 1}, got {index.min()} to {index.max()}"
             )
         return self._entries(index)
+
+    def labelled_entries(self) -> LabelledEntries:
+        """Return all stored entries as (rows, columns, values), in labels if there are any."""
+        rows, cols, values = self.entries(np.arange(self.stored))
+        return named(self.row_labels, rows), named(self.col_labels, cols), values
 
     def sample_entries(self, n: int, seed: Any = 0) -> Entries:
         """Draw n observed entries without replacement (all of them if n is larger), in row-major order.
