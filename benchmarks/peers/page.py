@@ -46,9 +46,9 @@ def section(results: Table) -> str:
     lines = [_about(results, runs), "", _row(["", *columns]), "|---|" + "---|" * len(columns)]
     lines += [_row(row) for row in rows]
     notes = [f"{_name(r)}: {r['failure']}" for r in results["runs"] if "failure" in r]
-    notes += [
-        f"{_name(r)}: others used {r['others']} cores, so times are not shown" for r in runs if disturbed(r)
-    ]
+    if busy := [r for r in runs if disturbed(r)]:
+        most = max(r["others"] for r in busy)
+        notes.append(f"others used up to {most} cores, so times are not shown: {'; '.join(map(_name, busy))}")
     notes += [f"{_name(r)}: {r['stopped']}" for r in runs if "stopped" in r]
     notes += [f"{_name(r)}: {_tried(r)}" for r in runs if r.get("tried")]
     return "\n".join([*lines, "", *(f"- {note}" for note in notes)]).strip()
@@ -62,8 +62,15 @@ def _about(results: Table, runs: list[Table]) -> str:
     load = f"others used {min(others):.2f} to {max(others):.2f} cores" if others else "no results"
     return (
         f"{sizes}, {results['test']:,} to predict; rank {about['rank']}, {about['threads']} thread(s).\n"
-        f"{results['machine']}; {' to '.join(dates[:1] + dates[1:][-1:])}; {load}."
+        f"{results['machine']}; {' to '.join(dates[:1] + dates[1:][-1:])}; {load}.\n"
+        f"{_versions(runs)}."
     )
+
+
+def _versions(runs: list[Table]) -> str:
+    """Return the packages and their versions; of this project, where it is known, the commit."""
+    found = {f"{run['peer']} {run.get('revision') or run.get('version', '')}".strip(): None for run in runs}
+    return ", ".join(found)
 
 
 def _columns(results: Table) -> dict[str, Cell]:
