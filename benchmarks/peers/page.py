@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,16 @@ def section(results: Table) -> str:
     lines += [_row(row) for row in rows]
     notes = [f"{_name(r)}: {r['failure']}" for r in results["runs"] if "failure" in r]
     if busy := [r for r in runs if disturbed(r)]:
+        which = "" if len(busy) == len(runs) else f": {'; '.join(map(_name, busy))}"
         most = max(r["others"] for r in busy)
-        notes.append(f"others used up to {most} cores, so times are not shown: {'; '.join(map(_name, busy))}")
+        notes.append(f"others used up to {most} cores, so times are not shown{which}")
     notes += [f"{_name(r)}: {r['stopped']}" for r in runs if "stopped" in r]
     notes += [f"{_name(r)}: {_tried(r)}" for r in runs if r.get("tried")]
-    return "\n".join([*lines, "", *(f"- {note}" for note in notes)]).strip()
+    return "\n".join([*lines, "", *map(_item, notes)]).strip()
+
+
+def _item(note: str) -> str:
+    return textwrap.fill(note, 118, initial_indent="- ", subsequent_indent="  ", break_long_words=False)
 
 
 def _about(results: Table, runs: list[Table]) -> str:
