@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,17 @@ def section(results: Table) -> str:
     lines = [_about(results, runs), "", _row(["", *columns]), "|---|" + "---|" * len(columns)]
     lines += [_row(row) for row in rows]
     notes = [f"{_name(r)}: {r['failure']}" for r in results["runs"] if "failure" in r]
-    notes += [
-        f"{_name(r)}: others used {r['others']} cores, so times are not shown" for r in runs if disturbed(r)
-    ]
+    if busy := [r for r in runs if disturbed(r)]:
+        which = "" if len(busy) == len(runs) else f": {'; '.join(map(_name, busy))}"
+        most = max(r["others"] for r in busy)
+        notes.append(f"others used up to {most} cores, so times are not shown{which}")
     notes += [f"{_name(r)}: {r['stopped']}" for r in runs if "stopped" in r]
     notes += [f"{_name(r)}: {_tried(r)}" for r in runs if r.get("tried")]
-    return "\n".join([*lines, "", *(f"- {note}" for note in notes)]).strip()
+    return "\n".join([*lines, "", *map(_item, notes)]).strip()
+
+
+def _item(note: str) -> str:
+    return textwrap.fill(note, 118, initial_indent="- ", subsequent_indent="  ", break_long_words=False)
 
 
 def _about(results: Table, runs: list[Table]) -> str:
@@ -62,8 +68,15 @@ def _about(results: Table, runs: list[Table]) -> str:
     load = f"others used {min(others):.2f} to {max(others):.2f} cores" if others else "no results"
     return (
         f"{sizes}, {results['test']:,} to predict; rank {about['rank']}, {about['threads']} thread(s).\n"
-        f"{results['machine']}; {' to '.join(dates[:1] + dates[1:][-1:])}; {load}."
+        f"{results['machine']}; {' to '.join(dates[:1] + dates[1:][-1:])}; {load}.\n"
+        f"{_versions(runs)}."
     )
+
+
+def _versions(runs: list[Table]) -> str:
+    """Return the packages and their versions; of this project, where it is known, the commit."""
+    found = {f"{run['peer']} {run.get('revision') or run.get('version', '')}".strip(): None for run in runs}
+    return ", ".join(found)
 
 
 def _columns(results: Table) -> dict[str, Cell]:

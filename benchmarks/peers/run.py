@@ -38,11 +38,9 @@ class Limits:
 
 def fitted(peer: Peer, variant: Variant, pair: Pair, limits: Limits) -> Result:
     """Fit a variant to a problem: its settings, scores and curve; or its failure."""
-    result: Result = {
-        "peer": peer.name,
-        "variant": variant.name,
-        "date": date.today().isoformat(),
-    }
+    result: Result = {"peer": peer.name, "variant": variant.name, "date": date.today().isoformat()}
+    if peer.requirements is None:
+        result["revision"] = _revision()
     try:
         limits = replace(limits, seconds=min(limits.seconds, peer.most_seconds))
         python = sys.executable if _is_here(peer, limits) else str(_python(peer))
@@ -55,6 +53,15 @@ def fitted(peer: Peer, variant: Variant, pair: Pair, limits: Limits) -> Result:
 
 class FitError(Exception):
     """A fit failed; the message is its last line."""
+
+
+def _revision() -> str:
+    """Return the commit of this checkout, if it is one."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
 
 
 def _is_here(peer: Peer, limits: Limits) -> bool:
