@@ -40,7 +40,7 @@ def run(settings: Settings) -> Iterator[Row]:
     for threads in (1, 2):
         cpu = {name: least[f"{name} {threads} process_time"] for name in data}
         yield Row(
-            f"tiles, {threads} thread(s): an entry of 71,000² / of MovieLens-1M's shape", cpu["large"] / cpu["cached"],
+            f"tiles, {threads} thread(s): entry of 71,000² / of 1M's shape", cpu["large"] / cpu["cached"],
             1.5, note=f"{cpu['large']:.1f}, {cpu['cached']:.1f} ns of processor time",
         )  # fmt: skip
     one, two = (least[f"large {threads} perf_counter"] for threads in (1, 2))

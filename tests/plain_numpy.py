@@ -146,7 +146,9 @@ def shortfall(post: Any, side: str, w: np.ndarray, at: Any, v: Any) -> float:
     X = (d.H if side == "rows" else d.W)[c, s][at].astype(float)
     rate = (d.row_rate if side == "rows" else d.col_rate)[c, s]
     prior = model.row_prior if side == "rows" else model.col_prior
-    power = max(getattr(prior, "shape", 1.0), 1.0) - 1.0
+    learnt = d.row_shape if side == "rows" else d.col_shape
+    shape = getattr(prior, "shape", 1.0) if learnt is None else learnt[c, s]
+    power = max(float(shape), 1.0) - 1.0
     likelihood, low = model.likelihood, 1e-9 if model.nonnegative else None
     phi, others = likelihood.split(tuple(float(t.ravel()[reference_draw(post)]) for t in theta(post)))
 

@@ -110,10 +110,7 @@ void bind_chain(nb::module_& m, const char* name) {
           "mirror", [](const C& c) { return c.mirror; }, [](C& c, bool x) { c.mirror = x; })
       .def_prop_rw(
           "sums_logs", [](const C& c) { return c.sums_logs; },
-          [](C& c, bool x) {
-            c.sums_logs = x;
-            c.changed();
-          })
+          [](C& c, bool x) { c.sums_logs = x, c.changed(); })
       .def_prop_rw(
           "temperature", [](const C& c) { return static_cast<double>(c.temperature); },
           [](C& c, double x) { c.temperature = static_cast<T>(x); })
@@ -282,10 +279,9 @@ void bind_chain(nb::module_& m, const char* name) {
             const size_t width = 4 * static_cast<size_t>(c.components);
             require_indices(span(strips), c.side(which).rows.size(), "strip");
             auto out = make_array<double>({strips.shape(0), width});
-            for (size_t s = 0; s < strips.shape(0); ++s) {
-              const int64_t b = strips.data()[s];
-              c.strip_sums(c.side(which), c.factor(which), static_cast<int>(b), out.data() + s * width);
-            }
+            int s = 0;
+            for (const int64_t b : span(strips))
+              c.strip_sums(c.side(which), c.factor(which), static_cast<int>(b), out.data() + width * s++);
             return out;
           },
           "which"_a, "strips"_a)

@@ -153,6 +153,7 @@ def test_delimiters(tmp_path, separator, suffix):
         ("genres.csv", "7,3,5,a|b|c|d\n7,1,3.5,a\n12,3,4,a|b\n9000,2,1,", {}),
     ],
 )
+@pytest.mark.filterwarnings("ignore:genres.csv has 4 columns:psgld.PsgldWarning")
 def test_text(tmp_path, name, text, columns):
     path = tmp_path / name
     path.write_bytes(text.encode())

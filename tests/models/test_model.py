@@ -15,7 +15,8 @@ from psgld.models import LIKELIHOODS, Exponential, FactorModel, GammaPrior, Gaus
 def test_priors_follow_the_likelihood(name):
     model = FactorModel(rank=3, likelihood=name)
     real = name in ("gaussian", "bernoulli", "ordinal")
-    expected = Normal() if real else GammaPrior()
+    counts = LIKELIHOODS[name]().counts
+    expected = Normal() if real else GammaPrior() if counts else Exponential()
     assert model.row_prior == model.col_prior == expected
     assert model.nonnegative != real
     assert model.likelihood == LIKELIHOODS[name]()

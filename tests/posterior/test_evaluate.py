@@ -153,6 +153,8 @@ def test_results_print_as_tables(fitted):
         "score",
         "mean",
         "sd",
+        "low",
+        "high",
     ]
     found = post.diagnose()
     assert str(found).splitlines()[0].split() == ["quantity", "rhat", "ess_bulk", "ess_tail"]

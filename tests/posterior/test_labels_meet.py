@@ -182,7 +182,7 @@ def test_commands(seed, tmp_path, capsys):
 
     s = run(capsys, "evaluate", file, table(tmp_path / "test.csv", rows, cols, v), "--level", 0.8)
     low, high = np.quantile(new, [0.1, 0.9], axis=0)
-    assert s["entries"] == 9 and s["coverage"] == pytest.approx(((low <= v) & (v <= high)).mean())
+    assert s["entries"] == 9 and s["coverage"][0]["share"] == pytest.approx(((low <= v) & (v <= high)).mean())
     assert s["rmse"] == pytest.approx(np.sqrt(((v - m) ** 2).mean()), rel=1e-3)
     assert s["mae"] == pytest.approx(np.abs(v - m).mean(), rel=1e-3)
     assert s["log_density"] == pytest.approx(log_density(post, i, j, v).mean(), rel=1e-3, abs=1e-4)

@@ -12,7 +12,9 @@ from psgld.datasets import ratings
 @pytest.fixture(scope="module")
 def counts():
     V = np.random.default_rng(0).poisson(3.0, (20, 10)).astype(float)
-    return psgld.sample(V, psgld.FactorModel(2, "poisson"), draws=40, tune=200, thin=2, progress=False)
+    return psgld.sample(
+        V, psgld.FactorModel(2, "poisson", psgld.Exponential()), draws=40, tune=200, thin=2, progress=False
+    )
 
 
 @pytest.fixture(scope="module")

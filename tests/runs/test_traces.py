@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from chain_cases import CASES, assert_same, dense_counts, ratings, words, zero_gaussian
 from scipy.special import gammaln
+from scipy.stats import gamma
 
 import psgld
 
@@ -70,14 +71,9 @@ def test_lp_is_the_log_posterior_where_all_entries_are_monitored():
     assert post.settings["lp_entries"] == post.settings["entries"]
     np.testing.assert_allclose(post.sample_stats["log_posterior"], post.sample_stats["lp"], rtol=1e-7)
     prior = post.sample_stats["log_posterior"] - post.sample_stats["log_likelihood"]
-    W, H, rates = (
-        post.draws.W[1, 5],
-        post.draws.H[1, 5],
-        (post.draws.row_rate[1, 5], post.draws.col_rate[1, 5]),
-    )
-    expected = sum(
-        len(x) * np.log(r).sum() - (x.astype(float) @ r).sum() for x, r in zip((W, H), rates, strict=True)
-    )
+    d = post.draws
+    sides = ((d.W, d.row_rate, d.row_shape), (d.H, d.col_rate, d.col_shape))
+    expected = sum(gamma.logpdf(x[1, 5], a[1, 5], scale=1 / r[1, 5]).sum() for x, r, a in sides)
     assert prior[1, 5] == pytest.approx(expected, rel=1e-6)
 
 

@@ -100,8 +100,8 @@ def test_any_density_and_shape(name, rows, cols, observed, least):
     if (name, observed) != ("gaussian", 0.001):  # there, signs and all, nothing can be found
         assert agreement(post, mu, *cells(mu.shape)) > least
     assert post.divergences == 0
-    # Rank 3 of three rows or columns fits all: φ sinks slowly.
-    assert is_level(post) or (name, min(rows, cols)) == ("gaussian", 3)
+    # Rank 3 of at most three rows or columns fits all: φ sinks slowly.
+    assert is_level(post) or (name == "gaussian" and min(rows, cols) <= 3)
 
 
 @pytest.mark.slow
@@ -115,7 +115,10 @@ def test_rows_from_one_entry_to_a_hundred_thousand():
         ("gaussian", rng.normal(3.0, 1.0, len(rows))),
     ):
         data = psgld.Observations.from_coo(rows, cols, values.astype(float), absent="unobserved")
-        post = fit(data, psgld.FactorModel(2, name, bias=name == "gaussian"), draws=50, chains=1, tune=600)
+        # With one entry per column, a learnt shape would move for as long as one likes.
+        prior = psgld.Exponential() if name == "poisson" else None
+        model = psgld.FactorModel(2, name, prior, bias=name == "gaussian")
+        post = fit(data, model, draws=50, chains=1, tune=600)
         assert post.predict(np.zeros(200, int), np.arange(200)).mean.mean() == pytest.approx(3.0, abs=0.4)
         assert is_level(post) and post.divergences == 0
 

@@ -33,6 +33,8 @@ a row are unevenly distributed over the parts: the noise of a part biases the dr
 _FRICTION = 0.13
 """(1 - ρ) / sqrt(ε): with more friction slow directions take longer, with less of it oscillations do."""
 
+_FEW_ROWS = 16
+
 _FEW_PARTS = 8
 """The number of parts up to which the largest step that does not resonate is large enough for the burn-in."""
 
@@ -68,6 +70,10 @@ class Metric(Recorded, ABC):
     def step_size(self, problem: Problem) -> StepSize:
         """Return the default step size."""
 
+    def is_careful(self, problem: Problem) -> bool:
+        """Return whether the default steps are shorter, with more friction, than measurements on large counts allow."""
+        return False
+
 
 @final
 @dataclass(frozen=True)
@@ -80,8 +86,10 @@ class Problem:
     tune: int
     momentum: float
     steep: bool  # whether the likelihood is (`Likelihood.steep`)
+    counts: bool  # whether its values are (`Likelihood.counts`)
     cyclic: bool  # whether the noise of the parts cancels over a cycle
     curvature: float  # of the log posterior along a coefficient of the row with most entries, at the start
+    shorter: int  # the number of rows or of columns, whichever is less
 
 
 @final
@@ -146,7 +154,7 @@ class NonNegative(Metric):
         return upkeep <= 20 or int(np.log(upkeep) / _LOG_STEP) > int(np.log(upkeep - 1) / _LOG_STEP)
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return step sizes that decay from 0.2 to 0.1, or to smaller ones if there are many parts.
+        """Return step sizes that decay from 0.2 to 0.1 for counts, else to 0.05; smaller ones if there are many parts.
 
         Without momentum, from 0.5 to 0.1, or smaller ones if a part contains few of a row's entries.
         """
@@ -155,24 +163,30 @@ class NonNegative(Metric):
             if problem.steep:
                 return Decay(0.02, 0.02, over)
             bound = _resonance(problem)
-            last = min(0.1, 0.8 * bound) if problem.cyclic else min(0.05, bound)
+            large = problem.cyclic and not self.is_careful(problem)
+            last = min(0.1, 0.8 * bound) if large else min(0.05, bound)
             if problem.blocks > _FEW_PARTS:  # but large ones in the first cycles, which have no momentum
                 return Decay(0.2, last, min(over, EARLY_CYCLES * problem.blocks))
             return Decay(min(0.2, bound), last, over)
         last = min(0.1, 0.4 / problem.blocks) if problem.sparse else 0.1
         return Decay(5 * last, last, over)
 
+    def is_careful(self, problem: Problem) -> bool:
+        """Return whether values are no counts: they may span many powers of ten, where larger steps inflate φ."""
+        return not problem.counts
 
-def momentum_of(metric: Metric, step_size: StepSize, cyclic: bool) -> float:
+
+def momentum_of(metric: Metric, step_size: StepSize, problem: Problem) -> float:
     """Return the default ρ = 1 - 0.13 sqrt(ε), with ε the last default step size; at most 0.9 for parts not cyclic.
 
     The state oscillates with a phase of about sqrt(ε) per iteration, and friction is in proportion to it. The noise of
-    cyclic parts cancels over a cycle; that of others does not, and less friction would heat the chain.
+    cyclic parts cancels over a cycle; that of others does not, and less friction would heat the chain. Nor is there
+    less where steps are careful (`Metric.is_careful`).
     """
     if not metric.momentum:
         return 0.0
     rho = 1.0 - _FRICTION * math.sqrt(step_size.last) if isinstance(step_size, Decay) else metric.momentum
-    return rho if cyclic else min(rho, metric.momentum)
+    return rho if problem.cyclic and not metric.is_careful(problem) else min(rho, metric.momentum)
 
 
 def _resonance(problem: Problem) -> float:
@@ -216,20 +230,27 @@ class RealValued(Metric):
         return True
 
     def step_size(self, problem: Problem) -> StepSize:
-        """Return step sizes that decay to 1 / B², 0.64 / B² if data are sparse, at most 0.16 and 12 / K.
+        """Return step sizes that decay to 0.2 / B, at most 0.1 and 2 / K, or to half of that with momentum.
 
-        Without momentum, to 0.2 / B, at most 0.1 and 2 / K; above 0.4 / B the noise of the stochastic gradient inflates
-        the posterior. D is diagonal: if components are correlated, the curvature along their common direction is up to
-        K times that of one.
+        Above 0.4 / B the noise of the stochastic gradient inflates the posterior. D is diagonal: if components are
+        correlated, the curvature along their common direction is up to K times that of one.
+
+        With momentum and cyclic parts, whose noise cancels, larger ones: 1 / B², 0.64 / B² if data are sparse, at most
+        0.16 and 12 / K. D rests on means over the rows of a factor: where these are few, such steps now and then
+        diverge, and so does less friction.
         """
         over = problem.tune * 3 // 4
-        if problem.momentum and problem.cyclic:
+        if problem.momentum and problem.cyclic and not self.is_careful(problem):
             last = min(0.16, (0.64 if problem.sparse else 1.0) / problem.blocks**2, 12 / problem.components)
             return Decay(min(2 * last, 0.2), last, over)
         last = min(0.1, 0.2 / problem.blocks, 2 / problem.components)
         if problem.momentum:
             last = min(0.5 * last, 0.5 * _resonance(problem))
         return Decay(2 * last, last, over)
+
+    def is_careful(self, problem: Problem) -> bool:
+        """Return whether V has less than 16 rows, or columns, per component."""
+        return problem.shorter < _FEW_ROWS * problem.components
 
 
 METRICS: dict[str, Callable[[], Metric]] = {

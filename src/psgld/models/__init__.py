@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from psgld.models.factor_model import MAX_RANK, FactorModel
+from psgld.models.factor_model import MAX_RANK, FactorModel, nonnegative_prior
 from psgld.models.hyperparameters import FactorStats, Hyper, Moments
 from psgld.models.likelihoods.base import Likelihood
 from psgld.models.likelihoods.bernoulli import Bernoulli
@@ -53,5 +53,6 @@ __all__ = [
     "guess",
     "likelihood",
     "likelihood_from_dict",
+    "nonnegative_prior",
     "prior_from_dict",
 ]

@@ -155,19 +155,21 @@ def setup_of(
     uneven = noise is not None or (data.is_sparse and not grid.zeros)
     problem = Problem(
         model.components, math.ceil(noise or blocks), uneven, tune,
-        metric.momentum if momentum is None else momentum, model.likelihood.steep,
+        metric.momentum if momentum is None else momentum, model.likelihood.steep, model.likelihood.counts,
         blocks == 1 or isinstance(schedule, Cyclic), _curvature(data, model, moments, start),
+        min(data.shape),
     )  # fmt: skip
     step = metric.step_size(problem)
+    settling = tune * 3 // 4 if momentum is None else 0
     if momentum is None:
-        momentum = momentum_of(metric, step, problem.cyclic)
+        momentum = momentum_of(metric, step, problem)
     if settings.step_size is not None:
         step = as_step_size(settings.step_size)
     elif temperature == 0.0 and isinstance(step, Decay):
         step = Decay(step.first, 0.1 * step.last, tune)  # smaller steps at the end, to converge to the mode
     return LangevinSetup(
         settings, model, data, engine, shift, moments, start, grid, metric, as_step_size(step), schedule,
-        temperature, momentum, settings.cycle(data), subsample, bytes_per_iteration,
+        temperature, momentum, settings.cycle(data), subsample, bytes_per_iteration, settling,
     )  # fmt: skip
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..models import FactorModel, GammaPrior, Likelihood, Normal
+from ..models import FactorModel, Likelihood, Normal, nonnegative_prior
+from ..models import likelihood as as_likelihood
 from .base import Factorisation
 
 
 class BayesianNMF(Factorisation):
-    """Non-negative matrix factorisation with a posterior: x_ij ~ p(· | Σ_k w_ik h_kj), W, H ≥ 0 exponential.
+    """Non-negative matrix factorisation with a posterior: x_ij ~ p(· | Σ_k w_ik h_kj), W, H ≥ 0.
 
     Parameters
     ----------
@@ -77,7 +78,8 @@ class BayesianNMF(Factorisation):
         self.verbose = verbose
 
     def _model(self) -> FactorModel:
-        return FactorModel(self._rank(), self.likelihood, GammaPrior(), GammaPrior())
+        prior = nonnegative_prior(as_likelihood(self.likelihood))
+        return FactorModel(self._rank(), self.likelihood, prior, prior)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

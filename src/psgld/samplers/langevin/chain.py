@@ -141,7 +141,7 @@ class LangevinChain(Chain):
     def _stretch(self, end: int) -> Stretch:
         """Return the iterations up to `end`, without an upkeep among them, for the engine to run."""
         t, ahead = self.iteration + 1, self._upkeeps.next - self.iteration
-        self.factors.set_momentum(self.setup.momentum if self._upkeeps.has_momentum(t) else 0.0)
+        self.factors.set_momentum(self._upkeeps.momentum(t))
         return self._stretches.stretch(t, end - self.iteration, ahead, self.step_factor)
 
     def _have_run(self, stretch: Stretch) -> None:

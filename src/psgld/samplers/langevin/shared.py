@@ -30,6 +30,8 @@ class Shared(Setup):
     """The subsample of a part that is read per iteration; None for all its entries."""
     bytes_per_iteration: float = 0.0
     """Bytes that the workers of a cluster would send per iteration."""
+    settling: int = 0
+    """The number of iterations in which ρ is at most the metric's: those in which default step sizes decay."""
     flat: bool = False
     """Whether priors are ignored (maximum likelihood)."""
 

@@ -46,12 +46,16 @@ class Upkeeps:
         rare = not (self._learns or self._setup.metric.due(self.done - 1)) and cycle >= EARLY_CYCLES
         return rare or self.done % _BETWEEN_SAVES == 0
 
-    def has_momentum(self, t: int) -> bool:
-        """Return whether iteration t has momentum.
+    def momentum(self, t: int) -> float:
+        """Return ρ of iteration t: 0 in the first cycles, and not more than the metric's while step sizes decay.
 
         Far from the mode, a chain would gain more momentum than friction can remove in time.
         """
-        return t > EARLY_CYCLES * self._setup.cycle
+        setup = self._setup
+        if t <= EARLY_CYCLES * setup.cycle:
+            return 0.0
+        # By the next upkeep, so that ρ does not depend on where a run is stopped or recorded.
+        return min(setup.momentum, setup.metric.momentum) if self.next <= setup.settling else setup.momentum
 
     def parameters_are_due(self, iteration: int, entries: int) -> bool:
         """Return whether this upkeep updates θ: not every one, if that takes longer than the iterations in between."""
