@@ -92,7 +92,8 @@ def test_likelihoods_of_two_kinds():
 
 
 def test_select_rank():
-    found = psgld.select_rank(matrix(3), model=psgld.FactorModel(1, "gaussian"), **SHORT)
+    longer = SHORT | {"tune": 1000}
+    found = psgld.select_rank(matrix(3), model=psgld.FactorModel(1, "gaussian"), **longer)
     assert found.posterior.model.rank == 3 and {"rank 1", "rank 2", "rank 4"} <= set(found.names)
     early = psgld.select_rank(matrix(1), ranks=[1, 2, 9], model=psgld.FactorModel(1, "gaussian"), **SHORT)
     assert early.posterior.model.rank == 1 and "rank 9" not in early.names
