@@ -9,7 +9,6 @@ log_likelihood        v: log p(v | μ, θ) of these in each draw (of an entry of
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,8 @@ def to_arviz(posterior: Any) -> Any:
 
 def _is_old() -> bool:
     """Return whether the installed ArviZ is of version 0."""
+    from importlib import metadata  # here, so that `import psgld` is quick
+
     try:
         return metadata.version("arviz").startswith("0.")
     except metadata.PackageNotFoundError:
