@@ -104,7 +104,7 @@ def _adding(data: Any, model: psgld.FactorModel, quick: bool, folder: Path) -> I
     note = f"{long.number} at intervals and the end, in {long.seconds:.0f} s"
     yield Row("checkpoints, dense: added to the run, of its time", long.share, 0.03, note=note)
     note = f"{draws} draws in {short.seconds:.1f} s"
-    yield Row("checkpoints, dense: a short run, its last write included", short.share, note=note)
+    yield Row("checkpoints, dense: added to a short run, its end included", short.share, note=note)
 
 
 def run(settings: Settings) -> Iterator[Row]:
