@@ -24,7 +24,7 @@ from .samplers import DSGD, Marks
 _HALVINGS = 3
 """Halvings of the step size in a row that bring nothing: the climb is over."""
 
-_WATCHED = 1_000_000
+_MONITORED = 1_000_000
 
 
 def optimize(
@@ -102,8 +102,8 @@ def optimize(
         settings = replace(settings, step_size=float(first(np.zeros(1))[0]))
     setup = replace(settings.prepare(data, model, engine, 0), flat=not priors)
     # All entries of small data, a tenth of large ones: what is gained at some entries may be lost at others.
-    watched = min(data.size, max(_WATCHED, data.size // 10))
-    chain = setup.chain(chain_keys(seed, 1)[0], Probes.some(data, watched))
+    monitored = min(data.size, max(_MONITORED, data.size // 10))
+    chain = setup.chain(chain_keys(seed, 1)[0], Probes.some(data, monitored))
     climb: Any = _Climb(chain, max_passes, tolerance * data.total_weight)
     meter = Meter(progress, max_passes * setup.cycle)
     with Interrupt() as interrupt:

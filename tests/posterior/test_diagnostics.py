@@ -10,7 +10,7 @@ import pytest
 import psgld
 from psgld.datasets import synthetic
 from psgld.posterior import mixing
-from psgld.posterior.diagnostics import diagnose, watched
+from psgld.posterior.diagnostics import diagnose, monitored
 from psgld.runs.draws import Draws
 
 
@@ -52,7 +52,7 @@ def test_the_numbers_are_those_of_arviz(n):
 def test_the_numbers_are_those_of_the_draws(post):
     found = diagnose(post)
     assert found.names[0] == "lp" and len(found.names) == len(found.rhat) == 51
-    rows, cols = watched(post)
+    rows, cols = monitored(post)
     mu = post.predict(rows[:1], cols[:1]).draws[:, 0].reshape(2, 100)
     assert found.names[1] == f"mu[{rows[0]}, {cols[0]}]"
     assert found.rhat[1] == mixing.rhat(mu) and found.ess_bulk[0] == mixing.ess_bulk(post.sample_stats["lp"])
@@ -86,7 +86,7 @@ def test_one_chain_is_never_said_to_agree_with_others():
 
 def test_cells_are_named_by_labels():
     named = replace(white(np.random.default_rng(2)), row_labels=np.array(list("abcdef")))
-    i, j = watched(named)
+    i, j = monitored(named)
     assert named.diagnose().names[1] == f"mu[{'abcdef'[i[0]]}, {j[0]}]"
 
 

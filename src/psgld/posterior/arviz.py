@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..data.cells import Cells
 from ..errors import SamplingError
-from .diagnostics import cell_names, watched_draws, watched_names
+from ..runs.result import Result
+from .diagnostics import cell_names, monitored_draws, monitored_names
 from .predict import Prediction
 
 INSTALL = 'pip install "psgld[diagnostics]"'
@@ -22,12 +24,12 @@ INSTALL = 'pip install "psgld[diagnostics]"'
 Groups = dict[str, dict[str, Any]]
 
 
-def to_arviz(posterior: Any) -> Any:
+def to_arviz(posterior: Result) -> Any:
     """Return what the installed ArviZ takes."""
     groups, dims, coords = _posterior(posterior)
     groups["sample_stats"] = dict(posterior.sample_stats)
     if posterior.observed is not None and posterior.draws.W.shape[1]:
-        groups |= _observed(posterior)
+        groups |= _observed(posterior, posterior.observed)
         dims["v"] = ["entry"]
         coords["entry"] = cell_names(posterior, posterior.observed.rows, posterior.observed.cols)
     attributes = {"inference_library": "psgld", "inference_library_version": posterior.settings["version"]}
@@ -52,7 +54,7 @@ def _is_old() -> bool:
         return False
 
 
-def _posterior(p: Any) -> tuple[Groups, dict[str, list[str]], dict[str, Any]]:
+def _posterior(p: Result) -> tuple[Groups, dict[str, list[str]], dict[str, Any]]:
     """Return the group of the draws, and the names and coordinates of all dimensions."""
     d, (rows, cols) = p.draws, p.shape
     variables: dict[str, Any] = {**p.parameters, "row_rate": d.row_rate, "col_rate": d.col_rate}
@@ -68,8 +70,8 @@ def _posterior(p: Any) -> tuple[Groups, dict[str, list[str]], dict[str, Any]]:
     if d.W.shape[1]:
         variables |= {"W": d.W, "H": d.H.swapaxes(-1, -2)}
         dims |= {"W": ["row", "component"], "H": ["component", "column"]}
-        names, first = np.unique(watched_names(p), return_index=True)  # ArviZ 0.2x refuses one name twice
-        variables["mu"] = watched_draws(p)[..., np.sort(first)]
+        names, first = np.unique(monitored_names(p), return_index=True)  # ArviZ 0.2x refuses one name twice
+        variables["mu"] = monitored_draws(p)[..., np.sort(first)]
         dims["mu"] = ["cell"]
         coords["cell"] = names[np.argsort(first)]
     if d.row_bias is not None and d.col_bias is not None:
@@ -78,9 +80,9 @@ def _posterior(p: Any) -> tuple[Groups, dict[str, list[str]], dict[str, Any]]:
     return {"posterior": variables}, dims, coords
 
 
-def _observed(p: Any) -> Groups:
+def _observed(p: Result, cells: Cells) -> Groups:
     """Return the groups of the observed entries that the posterior keeps."""
-    cells, shape = p.observed, (*p.draws.phi.shape, -1)
+    shape = (*p.draws.phi.shape, -1)
     prediction = Prediction(p.draws, p.model.likelihood, cells.rows, cells.cols)
     logs = prediction.log_densities(cells.values)
     logs = logs if cells.weights is None else cells.weights * logs

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..data.labels import named
 from ..errors import SamplingError
+from ..runs.result import Result
 from ..system.table import table
 from . import mixing
 from .predict import Floats, Prediction
@@ -124,25 +125,25 @@ class Diagnostics:
         return Worst(float(x[at]), self.names[at])
 
 
-def watched(posterior: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def monitored(posterior: Result) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the cells at which μ is monitored: the same for every matrix of the same shape."""
     rng = np.random.default_rng(0)
     rows, cols = posterior.shape
     return rng.integers(rows, size=_CELLS), rng.integers(cols, size=_CELLS)
 
 
-def watched_names(posterior: Any) -> list[str]:
+def monitored_names(posterior: Result) -> list[str]:
     """Return those cells in the labels of the data."""
-    return cell_names(posterior, *watched(posterior))
+    return cell_names(posterior, *monitored(posterior))
 
 
-def cell_names(posterior: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> list[str]:
+def cell_names(posterior: Result, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> list[str]:
     """Return "row, column" of each cell, in the labels of the data."""
     labels = named(posterior.row_labels, rows).tolist(), named(posterior.col_labels, cols).tolist()
     return [f"{i}, {j}" for i, j in zip(*labels, strict=True)]
 
 
-def diagnose(posterior: Any) -> Diagnostics:
+def diagnose(posterior: Result) -> Diagnostics:
     """Return R-hat and effective sample sizes of `lp` and of μ at 50 cells (of `lp` alone if no draws were kept)."""
     lp = np.asarray(posterior.sample_stats["lp"], np.float64)
     if lp.shape[1] < _LEAST_DRAWS:
@@ -153,8 +154,8 @@ def diagnose(posterior: Any) -> Diagnostics:
     if "folded_in" in posterior.settings:  # lp is that of the run before
         names, table = [], []
     if posterior.draws.W.shape[1]:
-        names += [f"mu[{cell}]" for cell in watched_names(posterior)]
-        table += list(np.moveaxis(watched_draws(posterior), -1, 0))
+        names += [f"mu[{cell}]" for cell in monitored_names(posterior)]
+        table += list(np.moveaxis(monitored_draws(posterior), -1, 0))
     x = np.stack(table)
     with np.errstate(all="ignore"):
         return Diagnostics(
@@ -169,7 +170,7 @@ def diagnose(posterior: Any) -> Diagnostics:
         )
 
 
-def complaint(posterior: Any) -> str | None:
+def complaint(posterior: Result) -> str | None:
     """Return what is wrong with a run, with its remedy; None if nothing is, or if it is too short to tell.
 
     That a run is too short is no news to who interrupted it.
@@ -184,7 +185,7 @@ def complaint(posterior: Any) -> str | None:
     return found.verdict.removeprefix("! ") if found.kind in kinds else None
 
 
-def watched_draws(p: Any) -> Floats:
+def monitored_draws(p: Result) -> Floats:
     """Return the draws of μ at those cells, (chain, draw, cell)."""
-    mu = Prediction(p.draws, p.model.likelihood, *watched(p)).draws
+    mu = Prediction(p.draws, p.model.likelihood, *monitored(p)).draws
     return mu.reshape(*p.draws.phi.shape, -1)

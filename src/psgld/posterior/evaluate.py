@@ -22,6 +22,7 @@ from ..checks import is_number
 from ..data.cells import Cells
 from ..errors import DataError, warn
 from ..runs.draws import check_factors
+from ..runs.result import Result
 from ..system.table import table
 from .held_out import entries, stored_in
 from .predict import Floats, Prediction
@@ -118,7 +119,7 @@ class Evaluation:
 
 
 def evaluate(
-    posterior: Any,
+    posterior: Result,
     test: Any = None,
     levels: Any = LEVELS,
     k: int | None = None,
@@ -169,7 +170,7 @@ def _checked_levels(levels: Any) -> tuple[float, ...]:
     return tuple(sorted({float(level) for level in given}))
 
 
-def _parts(posterior: Any, cells: Cells) -> Iterator[tuple[Cells, Prediction]]:
+def _parts(posterior: Result, cells: Cells) -> Iterator[tuple[Cells, Prediction]]:
     step = max(1, _DRAWN // posterior.draws.phi.size)
     for first in range(0, len(cells), step):
         part = cells.part(slice(first, first + step))

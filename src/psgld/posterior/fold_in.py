@@ -24,6 +24,7 @@ from ..data.source import Source
 from ..errors import DataError, ModelError, warn
 from ..models.modes import NAMES
 from ..runs.draws import check_factors
+from ..runs.result import Result, Sampled
 from .map_rows import nonnegative_mode, real_mode
 from .new_rows import Entries, Other
 from .predict import Floats, check_seed, new_pool
@@ -35,7 +36,7 @@ _GATHERED = 4_000_000
 """Numbers of the other factor that are gathered at a time."""
 
 
-def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Any:
+def fold_in(posterior: Sampled, V: Any, side: str = "rows", seed: int = 0, sweeps: int = 20) -> Sampled:
     """Return a posterior whose rows (or columns) are the new ones; `Posterior.fold_in` says what the arguments are."""
     _check(side, sweeps)
     d, seed = posterior.draws, check_seed(seed)
@@ -47,7 +48,7 @@ def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: i
     if bias is not None:
         bias = bias.reshape(*d.phi.shape, -1)
     shape = (*posterior.shape[:axis], data.shape[axis], *posterior.shape[axis + 1 :])
-    changed = {"shape": shape, NAMES[axis].labels: data.labels[axis]}
+    changed: dict[str, Any] = {"shape": shape, NAMES[axis].labels: data.labels[axis]}
     seen = entries
     if axis == 1:
         i = np.repeat(np.arange(entries.rows), np.diff(entries.start))
@@ -65,7 +66,7 @@ def fold_in(posterior: Any, V: Any, side: str = "rows", seed: int = 0, sweeps: i
     )
 
 
-def transform(posterior: Any, V: Any, side: str = "rows") -> NDArray[Any]:
+def transform(posterior: Result, V: Any, side: str = "rows") -> NDArray[Any]:
     """Return one vector for each new row (or column): no randomness; `Posterior.transform` says which."""
     _check(side, 1)
     check_factors(posterior.draws)
@@ -73,7 +74,7 @@ def transform(posterior: Any, V: Any, side: str = "rows") -> NDArray[Any]:
     return point(reference(posterior, side), entries)[0]
 
 
-def reference(posterior: Any, side: str = "rows") -> Other:
+def reference(posterior: Result, side: str = "rows") -> Other:
     """Return the one draw that `transform` rests on: the last of the chain whose `lp` is largest on average."""
     best = int(np.argmax(posterior.sample_stats["lp"].mean(axis=1)))
     kept = posterior.draws.phi.shape[1]
@@ -90,7 +91,7 @@ def point(other: Other, entries: Entries) -> tuple[NDArray[Any], Floats | None]:
     return X[0], None if bias is None else bias[0]
 
 
-def new_entries(posterior: Any, V: Any, side: str) -> tuple[Source, Entries]:
+def new_entries(posterior: Result, V: Any, side: str) -> tuple[Source, Entries]:
     """Read the new entries; the other side is matched by label, or must have the size that it had.
 
     Sparse data without labels may end before the last column: what is not stored was not observed.

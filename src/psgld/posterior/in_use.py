@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from ..runs.draws import check_factors
+from ..runs.result import Result
 from .predict import Floats
 
 _DRAWS = 12
 """Draws per chain that are averaged."""
 
 
-def components_in_use(posterior: Any) -> int:
+def components_in_use(posterior: Result) -> int:
     """Return the number of components in use: the median over the chains."""
     check_factors(posterior.draws)
     return int(

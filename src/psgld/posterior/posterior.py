@@ -16,7 +16,7 @@ from ..errors import DataError
 from ..models.modes import NAMES
 from ..storage import read, save
 from .arviz import to_arviz
-from .diagnostics import diagnose
+from .diagnostics import Diagnostics, diagnose
 from .evaluate import LEVELS, Evaluation, evaluate
 from .fold_in import fold_in, transform
 from .held_out import entries
@@ -62,21 +62,6 @@ class Posterior(Views):
     def H(self) -> NDArray[Any]:
         """Draws of H, (chain, draw, K, J)."""
         return self.draws.modes[1].factor.swapaxes(-1, -2)
-
-    @property
-    def parameters(self) -> dict[str, NDArray[Any]]:
-        """Draws of the parameters of the likelihood by name, each (chain, draw): "phi", the dispersion, or others."""
-        return self.draws.parameters(self.model.likelihood)
-
-    @property
-    def divergences(self) -> int:
-        """Number of divergences, burn-in included: each resets a chain and halves its step size."""
-        return int(self.settings["divergences"])
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether sampling was stopped before all draws were made."""
-        return bool(self.settings["interrupted"])
 
     @property
     def components_in_use(self) -> int:
@@ -224,7 +209,7 @@ class Posterior(Views):
         >>> round(sum(stacked.settings["stacking"]["weights"]), 6)
         1.0
         """
-        return stack(self, test, seed)  # type: ignore[no-any-return]
+        return stack(self, test, seed)
 
     def recommend(
         self,
@@ -325,7 +310,7 @@ class Posterior(Views):
         Posterior
             A posterior of the new rows (or columns) only; `predict` and `recommend` work on it.
         """
-        return fold_in(self, V, side, seed, sweeps)  # type: ignore[no-any-return]
+        return fold_in(self, V, side, seed, sweeps)
 
     def transform(self, V: Any, side: str = "rows") -> NDArray[Any]:
         """Return a vector of K numbers per new row (or column): the deterministic form of `fold_in`.
@@ -349,7 +334,7 @@ class Posterior(Views):
         """
         return update(self, V, draws, tune, seed, more)  # type: ignore[no-any-return]
 
-    def diagnose(self) -> Any:
+    def diagnose(self) -> Diagnostics:
         """Return R-hat and effective sample sizes of `lp` and of μ at 50 cells, with a verdict."""
         return diagnose(self)
 

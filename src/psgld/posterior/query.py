@@ -20,6 +20,7 @@ from ..checks import is_integer
 from ..data.labels import LabelArray, find_labels, frame, named
 from ..errors import DataError
 from ..runs.draws import check_factors
+from ..runs.result import Result
 from ..system.table import table
 from .predict import Floats, Prediction, check_seed
 
@@ -79,7 +80,7 @@ class Query:
     __repr__ = __str__
 
 
-def query(posterior: Any, n: int, candidates: Any, by: str, seed: int) -> Query:
+def query(posterior: Result, n: int, candidates: Any, by: str, seed: int) -> Query:
     """Return n entries to observe next; `Posterior.query` says what the arguments are."""
     check_factors(posterior.draws)
     if not is_integer(n) or n < 1:
@@ -103,7 +104,7 @@ def query(posterior: Any, n: int, candidates: Any, by: str, seed: int) -> Query:
     )
 
 
-def _candidates(p: Any, given: Any, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _candidates(p: Result, given: Any, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the cells to choose from: those given, or all that were not observed."""
     if given is not None:
         if not (isinstance(given, tuple | list) and len(given) == 2):

@@ -18,6 +18,7 @@ from ..checks import is_integer, is_number
 from ..data.cells import Cells
 from ..data.labels import find_labels, named
 from ..errors import DataError
+from ..runs.result import Result
 from .predict import Floats
 
 _ROWS = 10_000
@@ -48,7 +49,7 @@ class Ranking:
         return "\n".join(words) + f"   over {self.rows:,} rows"
 
 
-def ranking(posterior: Any, cells: Cells, k: int = 10, relevant: float | None = None) -> Ranking:
+def ranking(posterior: Result, cells: Cells, k: int = 10, relevant: float | None = None) -> Ranking:
     """Rank the columns of each row with relevant entries: those of a value of at least `relevant`, or all."""
     if not is_integer(k) or k < 1:
         raise DataError(f"k must be an integer >= 1, got {k!r}")
@@ -76,7 +77,7 @@ def ranking(posterior: Any, cells: Cells, k: int = 10, relevant: float | None = 
     return Ranking(k, len(rows), *scores)
 
 
-def _hits(posterior: Any, rows: Any, k: int, wanted: Any) -> Floats:
+def _hits(posterior: Result, rows: Any, k: int, wanted: Any) -> Floats:
     """Return whether each of the k best columns of each row is wanted, (rows, k)."""
     from .recommend import recommend
 

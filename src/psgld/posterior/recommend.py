@@ -26,6 +26,7 @@ from ..data.seen import Seen, aligned
 from ..errors import DataError
 from ..models import Likelihood
 from ..runs.draws import Draws
+from ..runs.result import Result
 from .predict import Floats, Prediction, check_seed, held, new_pool
 from .recommendations import Recommendations
 
@@ -268,7 +269,7 @@ def as_policy(policy: Policy | str) -> Policy:
 
 
 def recommend(
-    posterior: Any,
+    posterior: Result,
     rows: ArrayLike | None = None,
     n: int = 10,
     policy: Policy | str = "mean",
@@ -296,7 +297,7 @@ def recommend(
 
 
 def _looked_at(
-    p: Any, context: Context, policy: Policy, index: NDArray[np.int64], chosen: NDArray[np.int64]
+    p: Result, context: Context, policy: Policy, index: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> Recommendations:
     """Score the chosen ones exactly, and put them in that order."""
     there = chosen >= 0
@@ -316,7 +317,7 @@ def _looked_at(
     return Recommendations(named(p.row_labels, index), labels, **tables, pairs=pairs)
 
 
-def _seen(p: Any, exclude: Any) -> Seen | None:
+def _seen(p: Result, exclude: Any) -> Seen | None:
     if exclude is False or exclude is None:
         return None
     if exclude is True:
@@ -330,7 +331,7 @@ def _seen(p: Any, exclude: Any) -> Seen | None:
     return Seen(data.indptr, data.indices)
 
 
-def _allowed(p: Any, filter: Any) -> NDArray[np.bool_]:
+def _allowed(p: Result, filter: Any) -> NDArray[np.bool_]:
     """Return which columns may be recommended."""
     size = p.shape[1]
     if filter is None:

@@ -18,6 +18,7 @@ from ..checks import is_integer
 from ..data.labels import LabelArray, find_labels, frame, named
 from ..errors import DataError
 from ..runs.draws import check_factors
+from ..runs.result import Result
 from .predict import Floats
 
 
@@ -35,7 +36,7 @@ class Similar:
         return frame(vars(self))
 
 
-def similar(posterior: Any, label: Any, n: int, side: str) -> Similar:
+def similar(posterior: Result, label: Any, n: int, side: str) -> Similar:
     """Return the n rows (side "rows") or columns most similar to one of them, itself left out."""
     if not is_integer(n) or n < 1:
         raise DataError(f"n must be an integer >= 1, got {n!r}")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..data.cells import Cells
 from ..errors import DataError, warn
 from ..runs.draws import check_factors
-from ..runs.result import Result
+from ..runs.result import Result, Sampled
 from .held_out import densities, entries, trained_on
 from .psis import UNRELIABLE
 
@@ -29,7 +29,7 @@ MOST = 50_000
 """Entries used: those of more are chosen at random."""
 
 
-def stack(posterior: Any, test: Any, seed: int = 0) -> Any:
+def stack(posterior: Sampled, test: Any, seed: int = 0) -> Sampled:
     """Return the posterior in which each chain has the weight that predicts `test` best."""
     check_factors(posterior.draws)
     cells = entries(posterior, test).some(MOST, seed)
@@ -103,7 +103,7 @@ def in_proportion(weights: Floats, draws: int) -> list[NDArray[np.int64]]:
     ]
 
 
-def _resampled(posterior: Any, chosen: list[NDArray[np.int64]], record: dict[str, Any]) -> Any:
+def _resampled(posterior: Sampled, chosen: list[NDArray[np.int64]], record: dict[str, Any]) -> Sampled:
     """Return a posterior of one chain: the chosen draws, one chain after the other."""
 
     def pick(array: NDArray[Any]) -> NDArray[Any]:

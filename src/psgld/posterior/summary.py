@@ -8,12 +8,13 @@ import numpy as np
 
 from ..errors import SamplingError
 from ..models.modes import NAMES
+from ..runs.result import Result
 from .diagnostics import diagnose
 
 _WORDS = {"phi": "dispersion φ"}
 
 
-def summary(posterior: Any) -> str:
+def summary(posterior: Result) -> str:
     """Return what was sampled, how, and how it went, in a few lines."""
     p, s = posterior, posterior.settings
     rows, cols = p.shape
@@ -82,7 +83,7 @@ def _sampler(settings: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _notes(p: Any, lp: Any) -> list[str]:
+def _notes(p: Result, lp: Any) -> list[str]:
     """Return what deserves attention, in plain words, and whether the chains have converged."""
     notes = []
     if p.divergences:

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from ..checks import unmasked
 from ..data.labels import LabelArray, encode, match_labels
 from ..errors import DataError
+from ..models import FactorModel
 from ..models.modes import NAMES
 from ..runs.draws import Draws, check_factors
+from ..runs.result import Sampled
 from ..system.archive import check_memory
 from .fold_in import draw, seed_of
 from .new_rows import Entries, Other
@@ -32,7 +34,7 @@ def check_fallback(fallback: object) -> None:
         raise DataError(f'fallback must be None or "prior", got {fallback!r}')
 
 
-def with_unknown(posterior: Any, axis: int, wanted: Any, seed: int) -> tuple[Any, NDArray[np.int64]]:
+def with_unknown(posterior: Sampled, axis: int, wanted: Any, seed: int) -> tuple[Sampled, NDArray[np.int64]]:
     """Return the posterior with a row (or column) from the prior for each unknown label, and the wanted indices."""
     dim = NAMES[axis].dim
     codes, names = encode(np.atleast_1d(unmasked(wanted, f"{dim} labels")), f"{dim} label")
@@ -49,7 +51,7 @@ def with_unknown(posterior: Any, axis: int, wanted: Any, seed: int) -> tuple[Any
     return replace(posterior, draws=draws, tracked=None, seen=None, **changed), at[codes]
 
 
-def _grown(draws: Draws, model: Any, axis: int, new: int, seed: int) -> Draws:
+def _grown(draws: Draws, model: FactorModel, axis: int, new: int, seed: int) -> Draws:
     """Return the draws with some more rows of a factor, from the prior."""
     check_factors(draws)
     none = np.empty(0, np.int64)

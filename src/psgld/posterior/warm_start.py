@@ -18,11 +18,12 @@ from ..data.labels import align_labels
 from ..data.observations import observations
 from ..data.source import Source
 from ..errors import DataError, ModelError, SamplingError
+from ..models import FactorModel
 from ..models.modes import NAMES
 from ..runs.draws import Draws, ModeDraws, check_factors
 from ..runs.result import Result
 from ..runs.warm_start import Start
-from ..samplers import as_sampler, sampler_from_dict
+from ..samplers import Setup, as_sampler, sampler_from_dict
 from .estimate import Estimate
 from .fold_in import draw, seed_of
 from .new_rows import Entries, Other, check_kept
@@ -41,7 +42,7 @@ def updates_by(sample: _Sample) -> _Sample:
 
 
 def update(
-    posterior: Any, V: Any, draws: int | None, tune: int | None, seed: int, more: dict[str, Any]
+    posterior: Result, V: Any, draws: int | None, tune: int | None, seed: int, more: dict[str, Any]
 ) -> Any:
     """Return a new posterior, with a warm start from this one; `Posterior.update` documents the arguments."""
     if taken := [name for name in ("model", "rank", "start") if name in more]:
@@ -59,7 +60,7 @@ def update(
     return _sampling[0](data, posterior.model, draws=draws, tune=tune, seed=seed, start=posterior, **more)
 
 
-def _check_grown(posterior: Any, data: Source) -> None:
+def _check_grown(posterior: Result, data: Source) -> None:
     """Raise if rows, columns or entries are fewer than before: someone gives the new ones alone."""
     remedy = "update takes the whole matrix, old entries and new; sample(V, model, start=posterior) takes any"
     sides = zip(NAMES, posterior.labels, data.labels, posterior.shape, data.shape, strict=True)
@@ -80,7 +81,7 @@ def check_start(start: Any) -> None:
         )
 
 
-def start_at(start: Any, setup: Any) -> Start:
+def start_at(start: Any, setup: Setup) -> Start:
     """Return the start of the chains: the last draws of a posterior, an estimate, or a pair (W, H).
 
     Rows and columns that the posterior or the estimate does not have are folded in.
@@ -101,7 +102,7 @@ def start_at(start: Any, setup: Any) -> Start:
     return Start(_aligned(last, start, data, model), model)
 
 
-def _aligned(last: Draws, start: Any, data: Source, model: Any) -> Draws:
+def _aligned(last: Draws, start: Any, data: Source, model: FactorModel) -> Draws:
     """Return draws with the rows and columns of the data, matched by label; new ones are folded in."""
     before = (start.row_labels, start.col_labels)
     rows, cols = (
@@ -115,7 +116,7 @@ def _aligned(last: Draws, start: Any, data: Source, model: Any) -> Draws:
     return _grow(grown, model, 1, cols, (j, i, v), data)
 
 
-def _checked(x: Any, axis: int, setup: Any) -> NDArray[Any]:
+def _checked(x: Any, axis: int, setup: Setup) -> NDArray[Any]:
     """Return W, or H transposed, as stored; raise DataError unless shape, values and signs suit data and model."""
     name, (rows, cols), rank = "WH"[axis], setup.data.shape, setup.model.rank
     array = as_numbers(x, f"start: {name}")
@@ -135,7 +136,7 @@ def _checked(x: Any, axis: int, setup: Any) -> NDArray[Any]:
     return array if axis == 0 else array.T
 
 
-def _at_estimate(estimate: Estimate, setup: Any) -> Draws:
+def _at_estimate(estimate: Estimate, setup: Setup) -> Draws:
     """Return an estimate as one draw. Hyperparameters that it does not have are those of a random start."""
     draws = _draws_at(estimate.W, estimate.H.T, (estimate.row_bias, estimate.col_bias), setup)
     likelihood = setup.model.likelihood
@@ -146,7 +147,7 @@ def _at_estimate(estimate: Estimate, setup: Any) -> Draws:
     )
 
 
-def _draws_at(W: NDArray[Any], H: NDArray[Any], biases: tuple[Any, Any], setup: Any) -> Draws:
+def _draws_at(W: NDArray[Any], H: NDArray[Any], biases: tuple[Any, Any], setup: Setup) -> Draws:
     """Return factors as one draw, with the hyperparameters of a random start. Biases are 0 unless given."""
     hyper, dtype = setup.start, setup.settings.dtype
     modes = []
@@ -168,7 +169,12 @@ def _draws_at(W: NDArray[Any], H: NDArray[Any], biases: tuple[Any, Any], setup: 
 
 
 def _grow(
-    draws: Draws, model: Any, axis: int, old: NDArray[np.int64], entries: tuple[Any, Any, Any], data: Source
+    draws: Draws,
+    model: FactorModel,
+    axis: int,
+    old: NDArray[np.int64],
+    entries: tuple[Any, Any, Any],
+    data: Source,
 ) -> Draws:
     """Return the draws with the rows (or columns) of the data: those that were there, and the new ones folded in."""
     own, other, v = entries

@@ -16,9 +16,11 @@ from ..data.source import Source
 from ..dynamics.step_size import tabulate
 from ..engines import Engine
 from ..errors import SamplingError
-from ..samplers import SAMPLERS, Sampler
+from ..samplers import SAMPLERS, Sampler, Setup
+from ..samplers.langevin.shared import Shared
 from ..system import version
 from .loop import Plan
+from .recorder import Pairs
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -57,7 +59,7 @@ def for_ranks(sampler: Sampler, data: Source, engine: Engine, strips: int | None
 
 
 def checked_keys(
-    engine: Engine, setup: Any, plan: Plan, keys: list[int], pairs: Any, random: bool
+    engine: Engine, setup: Setup, plan: Plan, keys: list[int], pairs: Pairs | None, random: bool
 ) -> list[int]:
     """Check that all ranks have the same arguments; return the keys of the chains, rank 0's if they are random."""
     if random:
@@ -66,10 +68,10 @@ def checked_keys(
     return keys
 
 
-def _shared(setup: Any, plan: Plan, keys: list[int], pairs: Any) -> dict[str, str]:
+def _shared(setup: Setup, plan: Plan, keys: list[int], pairs: Pairs | None) -> dict[str, str]:
     """Return everything that must be equal on all ranks, by names that the user knows."""
     data, settings = setup.data, vars(setup.settings)
-    steps = tabulate(setup.step_size, 1, 100)
+    steps = tabulate(cast(Shared, setup).step_size, 1, 100)  # only Langevin samplers run on ranks
     track = None if pairs is None else np.stack([np.asarray(p, np.int64) for p in pairs])
     return {
         "the version of psgld": version.__version__,

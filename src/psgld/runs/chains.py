@@ -12,6 +12,7 @@ import numpy as np
 from ..dynamics.log_likelihood import FullLogLikelihood
 from ..dynamics.probes import Probes
 from ..engines import Engine
+from ..samplers import Setup
 from ..system import cost
 from ..system.limits import check_room_for_threads
 from .draws import Draws
@@ -62,7 +63,7 @@ class Saver(Protocol):
 class Work:
     """The settings and data that all chains of a run share."""
 
-    setup: Any
+    setup: Setup
     plan: Plan
     draws: Draws
     pairs: Any
@@ -82,7 +83,7 @@ def started(work: Work) -> dict[str, Any]:
     return {} if work.starts is None else {"starts": work.starts}
 
 
-def side_by_side(setup: Any, chains: int, engine: Engine) -> bool:
+def side_by_side(setup: Setup, chains: int, engine: Engine) -> bool:
     """Return whether chains run concurrently, each on a share of the cores, instead of one after another on all."""
     several = chains > 1 and engine.workers > 1 and not engine.distributed
     return several and bool(setup.seconds_per_iteration < cost.SIDE_BY_SIDE)
@@ -163,9 +164,8 @@ def _finish(
         if chain.iteration:
             meter.update(chain.iteration, recorders[0].lp, len(chain.divergences))
     before = [recorder.recorded for recorder in recorders]
-    group: Any = None if stay is None else LockstepChains(recorders, stay)
-    chain, record = (recorders[0].chain, recorders[0]) if group is None else (group, group)
-    for n in run(chain, work.plan, record, engine.agree):
+    group = None if stay is None else LockstepChains(recorders, stay)
+    for n in run(group or recorders[0].chain, work.plan, group or recorders[0], engine.agree):
         meter.update(n * len(recorders), recorders[0].lp, sum(len(r.chain.divergences) for r in recorders))
         if _asked(interrupt, engine):
             break

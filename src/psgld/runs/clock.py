@@ -5,7 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, final
+from typing import Protocol, final
+
+
+class Iterated(Protocol):
+    """Counts its iterations."""
+
+    @property
+    def iteration(self) -> int: ...  # noqa: D102
 
 
 @final
@@ -17,15 +24,15 @@ class Clock:
         self._before, self._reached = (0, seconds), 0
 
     @contextmanager
-    def running(self, chain: Any) -> Iterator[None]:
+    def running(self, chain: Iterated) -> Iterator[None]:
         """Count the time in this context, in which a chain is advanced."""
-        self._before = int(chain.iteration), self.seconds
+        self._before = chain.iteration, self.seconds
         start = time.perf_counter()
         try:
             yield
         finally:
             self.seconds += time.perf_counter() - start
-            self._reached = int(chain.iteration)
+            self._reached = chain.iteration
 
     def at(self, iterations: Sequence[int]) -> list[float]:
         """Return the seconds at iterations of the last context, in proportion to their number."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from ..errors import SamplingError, in_bytes
 from ..models import FactorModel, Likelihood, NormalWishart
 from ..models.hyperparameters import ModeHyper
 from ..models.modes import FACTORS, NAMES, Mode
+from ..samplers import Chain
 from ..system.limits import available_memory
 
 _LINE = 64
@@ -79,6 +80,12 @@ def _named(field: str) -> tuple[Any, ...]:
         return property(lambda draws: getattr(draws.modes[axis], field))
 
     return tuple(of(axis) for axis in range(len(NAMES)))
+
+
+class Rows(Protocol):
+    """The rows of the draws that this rank owns (`RowOwnership`)."""
+
+    def rows(self, name: str) -> slice: ...  # noqa: D102
 
 
 @final
@@ -178,7 +185,7 @@ class Draws:
         W, H = (mode.factor[number, draws] for mode in self.modes)
         return None if self.modes[0].bias is not None and len(W) else (W, H)
 
-    def record_hyper(self, chain: Any, number: int, draw: int | slice) -> None:
+    def record_hyper(self, chain: Chain, number: int, draw: int | slice) -> None:
         """Copy the hyperparameters of a chain."""
         for mode, hyper in zip(self.modes, chain.hyper.modes, strict=True):
             mode.record_hyper(hyper, (number, draw))
@@ -187,7 +194,7 @@ class Draws:
         if self.theta is not None:
             self.theta[number, draw] = chain.hyper.theta
 
-    def record(self, chain: Any, number: int, draw: int) -> None:
+    def record(self, chain: Chain, number: int, draw: int) -> None:
         """Copy the state of a chain."""
         self.record_hyper(chain, number, draw)
         if self.modes[0].factor.shape[1] == 0:
@@ -201,7 +208,7 @@ class Draws:
             if chain.setup.engine.rank == 0:
                 factor[...], own.bias[number, draw] = mode.unpack(x, chain.hyper.offset)
 
-    def round(self, number: int, draw: int, precision: str, ownership: Any = None) -> None:
+    def round(self, number: int, draw: int, precision: str, ownership: Rows | None = None) -> None:
         """Round a draw of the factors and biases to the precision of the store; only the rows that this rank owns."""
         for name, array in self.arrays().items():
             if name not in FACTORS or array.shape[1] == 0:

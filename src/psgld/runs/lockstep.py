@@ -6,7 +6,7 @@ They have the interface of one chain and of one recorder, so that `loop.py` serv
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, final
+from typing import final
 
 from ..samplers import DrawBuffers, Marks
 from .clock import Clock
@@ -19,7 +19,7 @@ class LockstepChains:
 
     def __init__(self, recorders: list[Recorder], stay: int) -> None:
         self._recorders, self._stay = recorders, stay
-        self._chains: list[Any] = [recorder.chain for recorder in recorders]
+        self._chains = [recorder.chain for recorder in recorders]
         for recorder in recorders:
             recorder.clock = recorders[0].clock
 
@@ -31,7 +31,7 @@ class LockstepChains:
     @property
     def iteration(self) -> int:
         """The number of iterations that all chains have completed."""
-        return min(int(chain.iteration) for chain in self._chains)
+        return min(chain.iteration for chain in self._chains)
 
     @property
     def recorded(self) -> int:

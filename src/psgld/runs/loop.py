@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import Protocol, final
 
 from ..samplers import DrawBuffers, Marks
 from .clock import Clock
@@ -48,6 +48,24 @@ class Plan:
         yield range(self.tune + self.thin, self.iterations + 1, self.thin), True
 
 
+class Runnable(Protocol):
+    """A chain, or several in lockstep: the part of `Chain` that the loop uses."""
+
+    @property
+    def iteration(self) -> int:
+        """The number of completed iterations."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether it can run through several marks in one call, given buffers for their draws."""
+
+    def advance(self, n: int) -> None:
+        """Run n iterations."""
+
+    def run(self, marks: range, buffers: DrawBuffers | None = None) -> Iterator[Marks]:
+        """Run to the last of these iterations, and yield the marks; or run to the first one only, and yield it."""
+
+
 class Sink(Protocol):
     """Records the marks of a chain."""
 
@@ -70,7 +88,9 @@ def _alone(pace: float) -> float:
     return pace
 
 
-def run(chain: Any, plan: Plan, recorder: Sink, agree: Callable[[float], float] = _alone) -> Iterator[int]:
+def run(
+    chain: Runnable, plan: Plan, recorder: Sink, agree: Callable[[float], float] = _alone
+) -> Iterator[int]:
     """Run a chain to the end of the plan; yield the number of iterations since the last yield, a few times per second.
 
     A resumed chain continues at the first mark that is not recorded. Where several processes run a chain, `agree`
@@ -102,7 +122,7 @@ def run(chain: Any, plan: Plan, recorder: Sink, agree: Callable[[float], float] 
     yield since
 
 
-def _timed(clock: Clock, chain: Any, steps: Iterator[Marks]) -> Iterator[Marks]:
+def _timed(clock: Clock, chain: Runnable, steps: Iterator[Marks]) -> Iterator[Marks]:
     """Yield the marks of a chain, and count the time in which it is advanced, not that of the caller."""
     while True:
         with clock.running(chain):

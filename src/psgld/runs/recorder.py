@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, final
+from typing import Any, Protocol, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dynamics.log_likelihood import FullLogLikelihood
-from ..samplers import DrawBuffers, Marks
+from ..engines import Factors
+from ..samplers import Chain, DrawBuffers, Marks
 from .clock import Clock
 from .draws import Draws
 from .moments import RunningMoments
@@ -27,7 +28,7 @@ class RowOwnership(Protocol):
     def rows(self, name: str) -> slice:
         """Return the rows of an array of draws that this rank owns."""
 
-    def record(self, draws: Draws, chain: Any, number: int, draw: int) -> None:
+    def record(self, draws: Draws, chain: Chain, number: int, draw: int) -> None:
         """Copy the rows of the state of a chain that this rank owns."""
 
     def collect(self, draws: Draws, number: int, kept: int) -> None:
@@ -40,7 +41,7 @@ class Recorder:
 
     def __init__(
         self,
-        chain: Any,
+        chain: Chain,
         number: int,
         draws: Draws,
         track: Pairs | None,
@@ -130,8 +131,9 @@ class Recorder:
         if len(W):
             begin = max(first, self._ready)
             self._ready = max(last, begin + _AHEAD // (W[0].nbytes + H[0].nbytes))
-            for factor in (W, H):
-                self.chain.factors.reserve(factor[begin : self._ready])
+            factors = cast(Factors, self.chain.factors)  # of an engine: the chain passes marks
+            for draws in (W, H):
+                factors.reserve(draws[begin : self._ready])
 
     def _keep(self) -> None:
         """Record a draw; where ranks share its rows, only those that this rank owns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from ..data.seen import Seen
 from ..data.source import Source
 from ..dynamics.probes import Probes
 from ..models import FactorModel
+from ..samplers import Setup
 from ..system import version
 from ..system.record import lasting
 from .draws import Draws
@@ -71,9 +72,28 @@ class Result:
         """The number of chains."""
         return int(self.draws.phi.shape[0])
 
+    @property
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """Draws of the parameters of the likelihood by name, each (chain, draw): "phi", the dispersion, or others."""
+        return self.draws.parameters(self.model.likelihood)
+
+    @property
+    def divergences(self) -> int:
+        """Number of divergences, burn-in included: each resets a chain and halves its step size."""
+        return int(self.settings["divergences"])
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether sampling was stopped before all draws were made."""
+        return bool(self.settings["interrupted"])
+
+
+Sampled = TypeVar("Sampled", bound=Result)
+"""`Result`, or `Posterior`: what is made from one is of the same kind."""
+
 
 def assemble(
-    setup: Any,
+    setup: Setup,
     plan: Plan,
     draws: Draws,
     recorders: list[Recorder],
@@ -141,7 +161,7 @@ def usable(kept: list[int]) -> tuple[int, list[int]]:
     return kept[order[most]], sorted(order[: most + 1])
 
 
-def describe(setup: Any, plan: Plan, keys: list[int], lp_entries: int) -> dict[str, Any]:
+def describe(setup: Setup, plan: Plan, keys: list[int], lp_entries: int) -> dict[str, Any]:
     """Return the settings of a run, serialisable as JSON."""
     return {
         "version": version.__version__,

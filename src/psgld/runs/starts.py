@@ -10,6 +10,7 @@ import numpy as np
 from ..dynamics.probes import Probes
 from ..engines import Engine
 from ..errors import SamplingError
+from ..samplers import Chain
 from .chains import Work, run_all
 from .crossover import children
 from .draws import Draws
@@ -98,7 +99,7 @@ class _Search:
         return {"levels": self._levels, "entries": len(self._compared.values)}
 
 
-def _level(chain: Any, entries: Probes) -> float:
+def _level(chain: Chain, entries: Probes) -> float:
     """Return the log likelihood of these entries, the mean of some states of a chain from its current one on."""
     placed = entries.placed(chain.factors, chain.setup.shift)
     likelihood = chain.setup.model.likelihood

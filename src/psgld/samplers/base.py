@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from ..data.source import Source
 from ..dynamics.probes import Probes
 from ..engines import Engine, ReadableFactors
-from ..errors import ModelError, SamplingError
 from ..models import (
     FactorModel,
     FactorStats,
@@ -102,7 +101,8 @@ class _LogPrior(NamedTuple):
 class Setup(ABC):
     """Data and settings that the chains of a run share."""
 
-    settings: Any  # the settings of the sampler, kept with the result
+    settings: Sampler
+    """The settings of the sampler, kept with the result."""
     model: FactorModel
     data: Source
     engine: Engine
@@ -156,26 +156,6 @@ class Setup(ABC):
         return {}
 
 
-def check_dtype(settings: Any) -> None:
-    """Replace `dtype` by its name (np.float64 by "float64"); raise ModelError unless it is float32 or float64."""
-    given = settings.dtype
-    try:
-        name = None if given is None else np.dtype(given).name
-    except TypeError:
-        name = None
-    if name not in ("float32", "float64"):
-        raise ModelError(f'dtype must be "float32" or "float64", got {given!r}')
-    object.__setattr__(settings, "dtype", name)  # settings are frozen
-
-
-def check_compiled(settings: Any, engine: Engine) -> None:
-    """Raise SamplingError if a sampler needs the compiled core and the engine does not run it."""
-    if not engine.compiled:
-        raise SamplingError(
-            f"{type(settings).__name__} does not run on {engine!r}; PSGLD, LD, SGLD, DSGLD and DSGD do; use Threads()"
-        )
-
-
 def scale_of(data: Source, model: FactorModel) -> tuple[float, Moments, Hyper]:
     """Return the shift of V, the moments of V - shift, and start values of the hyperparameters."""
     # For a Gaussian model with an offset (and for BPMF) data are centred, which improves the precision of float32.
@@ -193,13 +173,20 @@ def scale_of(data: Source, model: FactorModel) -> tuple[float, Moments, Hyper]:
     return shift, moments, hyperparameters.start(model, moments, model.likelihood.start(some))
 
 
+class ChainFactors(ReadableFactors, Protocol):
+    """The factors of a chain, which can start anywhere."""
+
+    def set_factor(self, which: int, x: NDArray[Any]) -> None:
+        """Replace a factor, given all its rows."""
+
+
 class Chain(ABC):
     """A Markov chain: factors, hyperparameters, iteration. `advance` runs iterations; other methods read the state."""
 
-    setup: Any
-    factors: Any
+    setup: Setup
+    factors: ChainFactors
 
-    def __init__(self, setup: Setup, key: int, factors: ReadableFactors, probes: Probes) -> None:
+    def __init__(self, setup: Setup, key: int, factors: ChainFactors, probes: Probes) -> None:
         self.setup, self.key, self.factors = setup, key, factors
         self.iteration = 0
         self.hyper = setup.start
@@ -243,6 +230,10 @@ class Chain(ABC):
         self._sums = None
         self._apply_hyper()
 
+    def next_part(self) -> int:
+        """Return the part that the next iteration reads, for chains that move from rank to rank."""
+        raise NotImplementedError
+
     def settle(self) -> bool:
         """Return whether the chain has not diverged. If it has, reset it to the last saved state."""
         return True
@@ -277,7 +268,10 @@ class Chain(ABC):
         return total
 
     def _log_posterior_from(
-        self, sums: NDArray[np.float64], kernel: Any = None, log_likelihood: float | None = None
+        self,
+        sums: NDArray[np.float64],
+        kernel: NDArray[np.float64] | None = None,
+        log_likelihood: float | None = None,
     ) -> NDArray[np.float64]:
         """Return the log posterior, without `others`, from sums over factors and the log kernel at monitored entries.
 

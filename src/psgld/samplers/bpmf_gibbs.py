@@ -24,8 +24,9 @@ from ..models import FactorModel
 from ..models.priors.normal import NormalFormulas
 from ..system import cost
 from ..system.record import Recorded
-from .base import Distribution, Setup, check_compiled, check_dtype, scale_of
+from .base import Distribution, Setup, scale_of
 from .plain import PlainChain, PlainFactors
+from .settings import check_compiled, check_dtype
 
 Entries: TypeAlias = _core.Rows32 | _core.Rows64
 """The data as compressed rows (CSR), checked by the core."""

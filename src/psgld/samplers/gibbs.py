@@ -25,8 +25,9 @@ from ..errors import DataError, ModelError
 from ..models import Exponential, FactorModel, GammaPrior
 from ..system import cost
 from ..system.record import Recorded
-from .base import Distribution, Setup, check_compiled, check_dtype, scale_of
+from .base import Distribution, Setup, scale_of
 from .plain import PlainChain, PlainFactors
+from .settings import check_compiled, check_dtype
 
 _MOST = 2**31 - 1
 """The sums of s are 32-bit integers."""

@@ -1,4 +1,4 @@
-"""Common checks of the settings of the Langevin samplers, and the setup that follows from them and the data."""
+"""Checks of the settings of samplers, and the setup of the Langevin samplers that follows from them and the data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..dynamics.schedule import SCHEDULES, Cyclic, Hopping, Schedule
 from ..dynamics.step_size import Decay, StepSize, as_step_size
 from ..dynamics.subsample import Subsample
 from ..engines import Engine
-from ..errors import ModelError
+from ..errors import ModelError, SamplingError
 from ..models import FactorModel, Hyper, Moments
 from ..models.hyperparameters import start_sizes
-from .base import check_dtype, scale_of
+from .base import Sampler, scale_of
 from .langevin import LangevinSetup
 
 _CHOICES: dict[str, tuple[type, ...]] = {
@@ -30,11 +30,8 @@ _CHOICES: dict[str, tuple[type, ...]] = {
 """Hopping is for DSGLD, which sets it."""
 
 
-class Common(Protocol):
+class Common(Sampler, Protocol):
     """The settings that all Langevin samplers have."""
-
-    def cycle(self, data: Source) -> int:
-        """Return the number of iterations in which every entry is read once, on average."""
 
     @property
     def step_size(self) -> float | StepSize | None:
@@ -44,9 +41,25 @@ class Common(Protocol):
     def metric(self) -> Metric | str | None:
         """D, or None for the default."""
 
-    @property
-    def dtype(self) -> str:
-        """ "float32" or "float64"."""
+
+def check_dtype(settings: Sampler) -> None:
+    """Replace `dtype` by its name (np.float64 by "float64"); raise ModelError unless it is float32 or float64."""
+    given = settings.dtype
+    try:
+        name = None if given is None else np.dtype(given).name
+    except TypeError:
+        name = None
+    if name not in ("float32", "float64"):
+        raise ModelError(f'dtype must be "float32" or "float64", got {given!r}')
+    object.__setattr__(settings, "dtype", name)  # settings are frozen
+
+
+def check_compiled(settings: Sampler, engine: Engine) -> None:
+    """Raise SamplingError if a sampler needs the compiled core and the engine does not run it."""
+    if not engine.compiled:
+        raise SamplingError(
+            f"{type(settings).__name__} does not run on {engine!r}; PSGLD, LD, SGLD, DSGLD and DSGD do; use Threads()"
+        )
 
 
 def check(settings: Common) -> None:

@@ -6,14 +6,15 @@ the others the rows that they own. No rank has all rows of a factor.
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines import Engine
+from ..engines import Engine, Factors
 from ..models.modes import FACTORS, NAMES
 from ..runs.draws import Draws
+from ..samplers import Chain
 from .backend import RunBackend
 from .layout import POSTERIOR
 
@@ -40,17 +41,18 @@ class RowOwnership:
         first, last = self.bounds[name][self._engine.rank : self._engine.rank + 2]
         return slice(int(first), int(last))
 
-    def record(self, draws: Draws, chain: Any, number: int, draw: int) -> None:
+    def record(self, draws: Draws, chain: Chain, number: int, draw: int) -> None:
         """Copy the rows of the state of a chain that this rank owns, and the hyperparameters."""
         draws.without_factors().record(chain, number, draw)
+        factors = cast(Factors, chain.factors)  # of an engine: nothing else runs on ranks
         for mode, own, names in zip(chain.setup.model.modes, draws.modes, NAMES, strict=True):
             if names.factor not in self.bounds:
                 continue
             out = own.factor[number, draw]
-            chain.factors.deliver(mode.axis, slice(0, mode.rank), out, self.bounds[names.factor])
-            if own.bias is not None:
+            factors.deliver(mode.axis, slice(0, mode.rank), out, self.bounds[names.factor])
+            if own.bias is not None and mode.bias is not None:
                 bias, at = own.bias[number, draw], slice(mode.bias, mode.bias + 1)
-                chain.factors.deliver(mode.axis, at, bias[:, None], self.bounds[names.bias])
+                factors.deliver(mode.axis, at, bias[:, None], self.bounds[names.bias])
                 rows = self.rows(names.bias)
                 bias[rows] = mode.unpack_bias(bias[rows], chain.hyper.offset)
 

@@ -35,7 +35,7 @@ from ..runs.draws import Draws
 from ..runs.inputs import DEFAULT_PLAN, Counts, chain_keys, chosen_model, ready, usual_plan
 from ..runs.loop import Plan
 from ..sample import sample
-from ..samplers import Sampler
+from ..samplers import Chain, Sampler
 from ..system import cost
 
 Clock = Callable[[], float]
@@ -148,7 +148,7 @@ def _next_to_nothing() -> None:
         sample(V, FactorModel(1, "gaussian"), draws=20, tune=10, thin=1, engine=Threads(1), progress=False)
 
 
-def _pace(chain: Any, cycle: int, seconds: float, clock: Clock) -> float:
+def _pace(chain: Chain, cycle: int, seconds: float, clock: Clock) -> float:
     """Return the seconds per iteration, the median of some stretches; the first ones, which warm up, do not count."""
     n, begun = cycle, clock()
     while _seconds(partial(chain.advance, n), clock) < seconds / 10:

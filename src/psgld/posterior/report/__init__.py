@@ -12,6 +12,7 @@ from typing import Any
 
 from ...errors import DataError
 from ...runs.draws import check_factors
+from ...runs.result import Result
 from ...system.atomic import write_bytes
 from ..components import components
 from .accuracy import accuracy
@@ -26,7 +27,7 @@ _TOP = 5
 
 
 def write_report(
-    posterior: Any, path: str | PathLike[str], test: Any = None, data: Any = None, title: str | None = None
+    posterior: Result, path: str | PathLike[str], test: Any = None, data: Any = None, title: str | None = None
 ) -> dict[str, Any]:
     """Write the page and return what was written, serialisable as JSON; `Posterior.report` says what it takes."""
     path = Path(path)

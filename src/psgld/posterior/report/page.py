@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ...runs.result import Result
 from ..components import Component, Components, Loadings
 from ..diagnostics import Diagnostics
+from ..summary import summary
 from . import charts
 from .accuracy import Accuracy
 from .payload import encode
@@ -27,7 +29,7 @@ _TONES = {"good": "Ready to use", "care": "Use with care", "bad": "Not ready"}
 
 
 def page(
-    posterior: Any, title: str, said: Said, scores: Accuracy | None, found: Diagnostics | None,
+    posterior: Result, title: str, said: Said, scores: Accuracy | None, found: Diagnostics | None,
     parts: Components, rows: LookUp,
 ) -> str:  # fmt: skip
     """Return the page as text."""
@@ -47,7 +49,7 @@ def page(
             "lookup_note": _lookup_note(posterior, rows),
             "plain_rows": _plain_rows(rows),
             "diagnostics": _diagnostics(posterior, found),
-            "summary": esc(posterior.summary()),
+            "summary": esc(summary(posterior)),
             "data": encode(rows.text, rows.arrays),
             "version": esc(posterior.settings["version"]),
         },
@@ -79,7 +81,7 @@ def _short(title: str) -> str:
     return title if len(title) <= 120 else title[:119] + "…"
 
 
-def _about(p: Any) -> str:
+def _about(p: Result) -> str:
     rows, cols = p.shape
     cells = rows * cols
     entries = int(p.settings["entries"])
@@ -105,7 +107,7 @@ def _verdict(said: Said) -> str:
     )
 
 
-def _tiles(p: Any, s: Accuracy | None, found: Diagnostics | None) -> str:
+def _tiles(p: Result, s: Accuracy | None, found: Diagnostics | None) -> str:
     """Return the key figures."""
     tiles = []
     if s is not None:
@@ -136,7 +138,7 @@ def _tiles(p: Any, s: Accuracy | None, found: Diagnostics | None) -> str:
     return f'<dl class="tiles">{cells}</dl>'
 
 
-def _accuracy(p: Any, s: Accuracy | None) -> str:
+def _accuracy(p: Result, s: Accuracy | None) -> str:
     if s is None:
         fit = p.settings.get("fit", {})
         note = (
@@ -174,7 +176,7 @@ def _sentence(text: str) -> str:
 # -- components ----------------------------------------------------------------------------------------------------
 
 
-def _components(p: Any, parts: Components) -> str:
+def _components(p: Result, parts: Components) -> str:
     cards = "".join(_card(p, one) for one in list(parts)[:_CARDS])
     rest = list(parts)[_CARDS:]
     more = details(
@@ -211,7 +213,7 @@ def _components(p: Any, parts: Components) -> str:
     )
 
 
-def _card(p: Any, one: Component) -> str:
+def _card(p: Result, one: Component) -> str:
     lists = []
     for axis, (name, loadings) in enumerate((("Rows", one.rows), ("Columns", one.cols))):
         ends = [(name, loadings.mean > -np.inf)]
@@ -254,7 +256,7 @@ def _bar(mean: float, low: float, high: float) -> str:
 # -- the look-up ---------------------------------------------------------------------------------------------------
 
 
-def _lookup_note(p: Any, rows: LookUp) -> str:
+def _lookup_note(p: Result, rows: LookUp) -> str:
     among = "columns without an entry of that row" if rows.text["new"] else "columns"
     which = "" if rows.complete else f" The page holds the {len(rows.text['rows']):,} rows with most entries."
     scale = "" if p.model.likelihood.identity else " Contributions are on the scale of the linear predictor."
@@ -277,7 +279,7 @@ def _plain_rows(rows: LookUp) -> str:
 # -- diagnostics ---------------------------------------------------------------------------------------------------
 
 
-def _diagnostics(p: Any, found: Diagnostics | None) -> str:
+def _diagnostics(p: Result, found: Diagnostics | None) -> str:
     if found is None:
         return f'<div class="charts">{charts.traces(p)}</div>'
     order = np.argsort(-np.nan_to_num(found.rhat, nan=-1.0), kind="stable")[:12]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def diagnosis(posterior: Result) -> Diagnostics | None:
         return None
 
 
-def verdict(posterior: Any, found: Diagnostics | None, scores: Accuracy | None) -> Said:
+def verdict(posterior: Result, found: Diagnostics | None, scores: Accuracy | None) -> Said:
     """Return what a reader should know first."""
     points = [
         _convergence(posterior, found),
