@@ -300,7 +300,12 @@ def _progress(state: dict[str, Any], store: RunBackend) -> tuple[int, int]:
 def _check_like(state: dict[str, Any], own: dict[str, Any]) -> None:
     """Raise ValueError unless a state from a file has the dtypes and shapes of the chain's own, and finite numbers."""
     for name, mine in own.items():
-        given, mine = np.asarray(state[name]), np.asarray(mine)
+        mine = np.asarray(mine)
+        if (
+            name not in state and mine.size == 0
+        ):  # stores of older versions lack what their models did not have
+            continue
+        given = np.asarray(state[name])
         listed = name == "divergences"  # of any length
         if given.dtype.kind not in ("iu" if listed else mine.dtype.kind) and given.size:
             raise ValueError(f"{name} holds {given.dtype}, expected {mine.dtype}")
