@@ -104,8 +104,8 @@ void bind_rows(nb::module_& m, const char* name) {
         nb::gil_scoped_release release;
         require_indices(span(i), x.shape(0), "row of x");
         require_indices(span(j), y.shape(0), "row of y");
-        langevin_kernels<T>().dots(x.data(), static_cast<int64_t>(x.shape(1)), y.data(),
-                                   static_cast<int64_t>(y.shape(1)), static_cast<int>(x.shape(1)), i.data(),
+        const auto stride = static_cast<ptrdiff_t>(x.shape(1));
+        langevin_kernels<T>().dots({x.data(), stride}, {y.data(), stride}, static_cast<int>(stride), i.data(),
                                    j.data(), static_cast<int64_t>(i.shape(0)), out.data());
       },
       "x"_a, "y"_a, "i"_a, "j"_a, "out"_a);

@@ -358,8 +358,7 @@ void bind_chain(nb::module_& m, const char* name) {
             require_places(c, rows, columns);
             auto out = make_array<T>({rows.shape(0)});
             nb::gil_scoped_release release;
-            const Factor<T>&w = c.factor(0), &h = c.factor(1);
-            langevin_kernels<T>().dots(w.x.data(), w.stride, h.x.data(), h.stride, c.components, rows.data(),
+            langevin_kernels<T>().dots(c.factor(0).rows(), c.factor(1).rows(), c.components, rows.data(),
                                        columns.data(), static_cast<int64_t>(rows.shape(0)), out.data());
             return out;
           },

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "bind/arrays.hpp"
+#include "bind/names.hpp"
 #include "common/checks.hpp"
 #include "data/csr.hpp"
 #include "data/inspect.hpp"
@@ -39,13 +40,12 @@ using std::int64_t, std::int32_t;
 template <class Index, class Value>
 Tuple<Array<int64_t>, Array<int32_t>, Array<Value>, int64_t, int64_t, int64_t> canonical_csr(
     const In<Index>& rows, const In<Index>& cols, const In<Value>& values, std::int64_t n_rows,
-    std::int64_t n_cols, int duplicates) {
-  require_between(duplicates, 0, 3, "duplicates");
+    std::int64_t n_cols, std::string_view duplicates) {
+  const psgld::Duplicates policy = psgld::duplicates_named(duplicates);
   psgld::Csr<Value> csr;
   {
     nb::gil_scoped_release release;
-    csr = psgld::canonical_csr(span(rows), span(cols), span(values), n_rows, n_cols,
-                               static_cast<psgld::Duplicates>(duplicates));
+    csr = psgld::canonical_csr(span(rows), span(cols), span(values), n_rows, n_cols, policy);
   }
   return nb::make_tuple(give(std::move(csr.indptr), n_rows + 1), give(std::move(csr.indices), csr.size),
                         give(std::move(csr.values), csr.size), csr.n_duplicates, csr.first_row,
@@ -63,17 +63,17 @@ Tuple<int64_t, int64_t> count_non_finite(const In<Value>& values) {
 }
 
 template <class Value>
-Tuple<int, int64_t, double, double, double, double> inspect_rows(const In<std::int64_t>& start,
-                                                                 const In<std::int32_t>& index,
-                                                                 const In<Value>& value,
-                                                                 const In<std::uint16_t>& strips,
-                                                                 const Out<std::int64_t>& counts) {
+Tuple<const char*, int64_t, double, double, double, double> inspect_rows(const In<std::int64_t>& start,
+                                                                         const In<std::int32_t>& index,
+                                                                         const In<Value>& value,
+                                                                         const In<std::uint16_t>& strips,
+                                                                         const Out<std::int64_t>& counts) {
   psgld::Inspected found;
   {
     nb::gil_scoped_release release;
     found = psgld::inspect_rows(span(start), span(index), span(value), span(strips), span(counts));
   }
-  return nb::make_tuple(static_cast<int>(found.fault), found.at, found.total, found.deviation, found.least,
+  return nb::make_tuple(psgld::name_of(found.fault), found.at, found.total, found.deviation, found.least,
                         found.largest);
 }
 
@@ -83,17 +83,17 @@ void define_inspect_rows(nb::module_& m) {
         "value"_a.noconvert(), "strips"_a.noconvert(), "counts"_a.noconvert(),
         "Look at every entry of compressed rows, and add up the entries of each strip of columns: (fault, "
         "entry at fault, total, deviation, least, largest).\n"
-        "fault: 0 none, 1 a column out of range, 2 one that does not follow the one before, 3 a value that "
-        "is not finite.");
+        "fault: \"none\", \"index\" (a column out of range), \"order\" (one that does not follow the one "
+        "before), \"value\" (not finite).");
 }
 
 template <class Index, class Value>
 void define_canonical_csr(nb::module_& m) {
   m.def("canonical_csr", &canonical_csr<Index, Value>, "rows"_a.noconvert(), "cols"_a.noconvert(),
-        "values"_a.noconvert(), "n_rows"_a, "n_cols"_a, "duplicates"_a = 0,
+        "values"_a.noconvert(), "n_rows"_a, "n_cols"_a, "duplicates"_a = "error",
         "Sorted compressed rows of loose entries: (indptr, indices, values, n_duplicates, first_row, "
         "first_col).\n"
-        "duplicates: 0 counts them only, 1 sums, 2 averages, 3 keeps the last.");
+        "duplicates: \"error\" counts them only, \"sum\", \"mean\", \"last\" merge them.");
 }
 
 auto encode(psgld::LabelIndex& index, const In<std::int64_t>& labels) {

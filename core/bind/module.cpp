@@ -7,6 +7,7 @@
 #include "bind/arrays.hpp"
 #include "common/checks.hpp"
 #include "common/dispatch.hpp"
+#include "common/kernels.hpp"
 #include "common/pages.hpp"
 #include "langevin/group_sums.hpp"
 #include "likelihood/families.hpp"
@@ -42,6 +43,8 @@ void make_pool(Pool* self, int threads) {
 NB_MODULE(_core, m) {
   m.doc() = "Compiled core of psgld: blocks, kernels, the loop over iterations.";
   m.attr("instruction_set") = instruction_set();
+  m.attr("panel_rows") = kPanelRows;
+  m.def("tiles_of", &tiles_of, "rows"_a, "columns"_a, "entries"_a, "The number of tiles of a sparse block.");
   m.def("families", [] {  // what the core says of each family, by its name
     nb::typed<nb::dict, nb::str, nb::typed<nb::dict, nb::str, nb::object>> out;
     for (const Traits& f : families()) {

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "common/kernels.hpp"
+#include "data/csr.hpp"
+#include "data/inspect.hpp"
 #include "predict/kernels.hpp"
 
 namespace psgld {
@@ -14,6 +16,8 @@ namespace psgld {
 inline constexpr std::string_view kMetricNames[] = {"identity", "non-negative", "real-valued"};
 inline constexpr std::string_view kPassNames[] = {"langevin", "score", "weight"};
 inline constexpr std::string_view kScoreNames[] = {"mean", "sd", "above", "bound"};
+inline constexpr std::string_view kDuplicatesNames[] = {"error", "sum", "mean", "last"};
+inline constexpr std::string_view kFaultNames[] = {"none", "index", "order", "value"};
 
 template <class E, size_t N>
 E named(const std::string_view (&names)[N], std::string_view name, const char* what) {
@@ -23,6 +27,10 @@ E named(const std::string_view (&names)[N], std::string_view name, const char* w
 }
 
 inline Metric metric_named(std::string_view name) { return named<Metric>(kMetricNames, name, "metric"); }
+inline Duplicates duplicates_named(std::string_view name) {
+  return named<Duplicates>(kDuplicatesNames, name, "treatment of duplicates");
+}
+inline const char* name_of(Fault fault) { return kFaultNames[static_cast<size_t>(fault)].data(); }
 inline ScoreKind score_named(std::string_view name) { return named<ScoreKind>(kScoreNames, name, "score"); }
 
 // Of the passes that add up and leave the factors alone.

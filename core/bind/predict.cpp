@@ -158,8 +158,9 @@ void bind_draws(nb::module_& m, const char* name) {
                     "wrong shape");
             require_rows(span(start), span(seen), rows.shape(0), d.view.columns);
             nb::gil_scoped_release release;
-            return best_by_bound(pool, d.view, span(rows), threshold, start.data(), seen.data(),
-                                 allowed.data(), static_cast<int64_t>(out.shape(1)), out.data());
+            return best_by_bound(
+                pool, d.view, span(rows), threshold,
+                {start.data(), seen.data(), allowed.data(), static_cast<int64_t>(out.shape(1))}, out.data());
           },
           "pool"_a, "rows"_a, "threshold"_a, "start"_a, "seen"_a, "allowed"_a, "out"_a);
 
@@ -173,8 +174,8 @@ void bind_draws(nb::module_& m, const char* name) {
         require_rows(span(start), span(seen), rows, columns);
         nb::gil_scoped_release release;
         best(pool, first.data(), second ? second->data() : nullptr, static_cast<int64_t>(rows),
-             static_cast<int64_t>(columns), start.data(), seen.data(), allowed.data(),
-             static_cast<int64_t>(out.shape(1)), out.data());
+             static_cast<int64_t>(columns),
+             {start.data(), seen.data(), allowed.data(), static_cast<int64_t>(out.shape(1))}, out.data());
       },
       "pool"_a, "first"_a, "second"_a.none(), "start"_a, "seen"_a, "allowed"_a, "out"_a);
 

@@ -152,7 +152,7 @@ int normal_rows(const NormalRows<T>& job, int64_t first, int64_t last, Scratch* 
       if (job.weight) {
         const T* weight = job.weight + q;
         scale_rows(panel, weight, job.zero_weight, n, stride, scaled);
-        gemm<true>(scaled, stride, panel, stride, n, m, stride, stride, stride, true);
+        gemm<true, T>({scaled, stride}, {panel, stride}, n, {m, stride}, stride, stride, true);
         scale_rows(panel, weight, T(0), n, stride, scaled);
         add_product(scaled, job.value + q, n, stride, b);
         continue;

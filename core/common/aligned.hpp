@@ -1,4 +1,4 @@
-// Memory of the factors and of the data.
+// Memory aligned for any vector: of the factors, the data, and the kernels.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,18 @@ struct FreeDeleter {
   void operator()(void* p) const { std::free(p); }
 };
 
+template <class T>
+using AlignedArray = std::unique_ptr<T[], FreeDeleter>;
+
+// n elements without values, aligned to cache lines or more.
+template <class T>
+AlignedArray<T> aligned_array(size_t n, size_t align = 64) {
+  AlignedArray<T> array(static_cast<T*>(
+      std::aligned_alloc(align, std::max(align, (n * sizeof(T) + align - 1) / align * align))));
+  if (!array) throw std::bad_alloc();
+  return array;
+}
+
 // An array aligned for any vector, with a vector's worth of readable slack behind it.
 template <class T>
 class Aligned {
@@ -26,8 +38,7 @@ class Aligned {
     // Large arrays on huge pages: the inner factor is hit at random, and small pages would overflow the TLB.
     constexpr size_t huge = size_t{1} << 21;
     const size_t bytes = n * sizeof(T) + 512, align = bytes >= huge ? huge : 64;
-    data_.reset(static_cast<T*>(std::aligned_alloc(align, (bytes + align - 1) / align * align)));
-    if (!data_) throw std::bad_alloc();
+    data_ = aligned_array<T>(n + 512 / sizeof(T), align);
 #if defined(__linux__)
     if (align == huge) madvise(data_.get(), bytes, MADV_HUGEPAGE);
 #endif
@@ -38,7 +49,7 @@ class Aligned {
   T& operator[](size_t i) const { return data_.get()[i]; }
 
  private:
-  std::unique_ptr<T, FreeDeleter> data_;
+  AlignedArray<T> data_;
   size_t size_ = 0;
 };
 

@@ -70,10 +70,10 @@ struct Block {
 // second-level cache, whatever B is, and where a row has an entry in each of them, on average: with fewer
 // there is nothing to reuse. The data decide, never the machine: the order of the entries is that of the
 // sums.
-constexpr int tiles_of(int rows, int columns, int64_t entries) {
+constexpr int tiles_of(int64_t rows, int64_t columns, int64_t entries) {
   if (columns < 2 * kTileColumns) return 1;
-  const int tiles = (columns + kTileColumns - 1) / kTileColumns;
-  return entries >= static_cast<int64_t>(tiles) * rows ? tiles : 1;
+  const int64_t tiles = (columns + kTileColumns - 1) / kTileColumns;
+  return entries >= tiles * rows ? static_cast<int>(tiles) : 1;
 }
 
 // A row takes whole vectors of any instruction set, or (close) only as many fours as its noise. Close rows

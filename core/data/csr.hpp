@@ -15,7 +15,7 @@
 namespace psgld {
 
 // What to do with several entries for the same (row, column) pair.
-enum class Duplicates : int { error = 0, sum = 1, mean = 2, last = 3 };
+enum class Duplicates : int { error, sum, mean, last };
 
 template <class Value>
 struct Csr {

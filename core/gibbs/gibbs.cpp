@@ -114,8 +114,8 @@ void Gibbs<T>::advance(Pool& pool, uint64_t key, uint64_t t, int64_t n, const Fa
         std::fill_n(mine.sums.data(), stride_, 0);
         const int64_t first = data.positive.start[i], last = data.positive.start[i + 1];
         kernels.allocate(mine.row.data(), placed_.data(), components, stride_,
-                         data.positive.index.data() + first, data.count.data() + first, last - first, noise,
-                         mine.sums.data(), mine.inner_sums.data());
+                         {data.positive.index.data() + first, data.count.data() + first, last - first}, noise,
+                         {mine.sums.data(), mine.inner_sums.data()});
         rates(outer_, outer, i, inner.x, all.data(), mine.rate.data());
         kernels.gammas(mine.sums.data(), outer.shape, mine.rate.data(), components, noise,
                        outer.x + i * components);

@@ -47,12 +47,23 @@ struct GibbsNoise {
   uint32_t row, factor;  // factor: 0 = outer, 1 = inner
 };
 
+// The counts of a row, with the inner rows that they are at.
+struct RowCounts {
+  const int32_t *index, *count;
+  int64_t n;
+};
+
+// Sums of counts by component: of the row itself, and of all inner rows.
+struct CountSums {
+  int32_t *outer, *inner;
+};
+
 // Compiled once per instruction set. Rows are `stride` long, aligned, and 0 beyond the components.
 template <class T>
 struct GibbsKernels {
-  // Allocates the n counts of a row over the components; adds to its sums and to those of the inner rows.
-  void (*allocate)(const T* w, const T* inner, int components, int stride, const int32_t* index,
-                   const int32_t* count, int64_t n, const GibbsNoise&, int32_t* sums, int32_t* inner_sums);
+  // Allocates the counts of a row over the components, and adds to the sums.
+  void (*allocate)(const T* w, const T* inner, int components, int stride, const RowCounts&,
+                   const GibbsNoise&, const CountSums&);
   // x_k ~ Gamma(shape + sums_k, rate_k). Sums and rates are `stride` long, x is not.
   void (*gammas)(const int32_t* sums, double shape, const double* rate, int components, const GibbsNoise&,
                  T* x);

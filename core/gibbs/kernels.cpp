@@ -173,8 +173,10 @@ void allocate_by_binomials(const T* share, int components, int32_t count, RowWor
 
 // Vectors > 0: as many as the row has, known to the compiler, which then keeps all in registers.
 template <class T, int Vectors>
-void allocate_row(const T* w, const T* inner, int components, int stride, const int32_t* index,
-                  const int32_t* count, int64_t n, RowWords& words, int32_t* row_sums, int32_t* inner_sums) {
+void allocate_row(const T* w, const T* inner, int components, int stride, const RowCounts& row,
+                  RowWords& words, const CountSums& sums_of) {
+  const auto [index, count, n] = row;
+  const auto [row_sums, inner_sums] = sums_of;
   constexpr int LT = kLanes<T>, Room = Vectors ? Vectors * L : kMostComponents;
   const int vectors = Vectors ? Vectors : stride / L;
   alignas(64) T share[Room];
@@ -234,14 +236,12 @@ void allocate_row(const T* w, const T* inner, int components, int stride, const 
 }
 
 template <class T>
-void allocate(const T* w, const T* inner, int components, int stride, const int32_t* index,
-              const int32_t* count, int64_t n, const GibbsNoise& noise, int32_t* sums, int32_t* inner_sums) {
+void allocate(const T* w, const T* inner, int components, int stride, const RowCounts& row,
+              const GibbsNoise& noise, const CountSums& sums) {
   int64_t expected = 0;
-  for (int64_t e = 0; e < n; ++e) expected += count[e];
+  for (int64_t e = 0; e < row.n; ++e) expected += row.count[e];
   RowWords words(noise, expected);
-  auto run = [&]<int Vectors>() {
-    allocate_row<T, Vectors>(w, inner, components, stride, index, count, n, words, sums, inner_sums);
-  };
+  auto run = [&]<int Vectors>() { allocate_row<T, Vectors>(w, inner, components, stride, row, words, sums); };
   if constexpr (sizeof(T) == sizeof(float))  // doubles share one, so that there is less to compile
     switch (stride / L) {
       case 1:

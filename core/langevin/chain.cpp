@@ -122,14 +122,15 @@ void Chain<T>::work(const Iteration& now, size_t number, Worker& worker) {
   Block<T> block = grid.block(b, now.part);
   Likelihood<T> likelihood = this->likelihood;
   if (now.draws) {  // zeros among the draws are entries like the others
-    block = langevin_kernels<T>().subsample(block, likelihood.zeros, likelihood.zero_weight, chunk.first,
-                                            chunk.last, now.draws[number], static_cast<uint32_t>(place),
-                                            now.outer.iteration, key, worker.scratch);
+    const Drawing<T> drawing{likelihood.zeros,    likelihood.zero_weight,
+                             now.draws[number],   static_cast<uint32_t>(place),
+                             now.outer.iteration, key};
+    block = langevin_kernels<T>().subsample(block, chunk.first, chunk.last, drawing, worker.scratch);
     likelihood.zeros = false;
   }
-  const double squares =
-      langevin_kernels<T>().outer_rows(block, likelihood, now.pass, now.outer, rows, columns, chunk.first,
-                                       chunk.last, set + chunk.number * partial_size_, worker.scratch);
+  const double squares = langevin_kernels<T>().outer_rows(
+      {block, likelihood, now.pass, now.outer, rows, columns, chunk.first, chunk.last},
+      set + chunk.number * partial_size_, worker.scratch);
   if (now.pass != Pass::weight) squares_[place] = squares;
   if (chunk.of > 1 && remaining_[b].fetch_sub(1, std::memory_order_acq_rel) > 1) return;
 

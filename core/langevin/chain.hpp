@@ -22,6 +22,8 @@ struct Factor {
   T inverse = 0;
   uint32_t tag = 0;
   int stride = 0;
+
+  RowView<const T> rows() const { return {x.data(), stride}; }
 };
 
 // Iterations t, t+1, ... of the given parts, step sizes and scales. With `draws`, not of all entries of a

@@ -56,9 +56,9 @@ void Chain<T>::strip_sums(const Side<T>& side, const Factor<T>& factor, int stri
   double* logs = out + 2 * components;
   if (!sums_logs) std::fill_n(logs, components, 0.0);
   langevin_kernels<T>().column_sums(factor.x.data() + first * factor.stride, side.counts.data() + first,
-                                    side.rows[strip], factor.stride, components, out, out + components,
-                                    sums_logs ? logs : nullptr,
-                                    quantities == kAllSums ? logs + components : nullptr);
+                                    side.rows[strip], factor.stride, components,
+                                    {out, out + components, sums_logs ? logs : nullptr,
+                                     quantities == kAllSums ? logs + components : nullptr});
 }
 
 template <class T>
@@ -113,9 +113,8 @@ void Chain<T>::share_kernel(int id, int n, const Monitored<T>& monitored, std::s
   const size_t end = totals.size() * (id + 1) / n;
   for (size_t q = totals.size() * id / n; q < end; q += several) {
     const size_t first = q * run, last = std::min(std::min(q + several, end) * run, monitored.values.size());
-    langevin_kernels<T>().dots(w.x.data(), w.stride, h.x.data(), h.stride, components,
-                               monitored.rows.data() + first, monitored.columns.data() + first,
-                               static_cast<int64_t>(last - first), mu);
+    langevin_kernels<T>().dots(w.rows(), h.rows(), components, monitored.rows.data() + first,
+                               monitored.columns.data() + first, static_cast<int64_t>(last - first), mu);
     for (size_t at = first; at < last; at += run)
       totals[at / run] = langevin_kernels<T>().log_kernel(
           likelihood, monitored.values.data() + at,

@@ -23,11 +23,25 @@ inline void sum_of_rows(const T* x, int rows, int stride, T* out, int out_rows, 
   }
 }
 
-// `packed` is the inner strip transposed, stride x leading.
+// Rows of a dense block from `first` on.
 template <class T>
-inline double dense_panel(const Block<T>& block, const Likelihood<T>& likelihood, Pass pass,
-                          const Rule<T>& rule, const T* outer, const T* inner, const T* packed, int first,
-                          int rows, T* outer_gradient, T* inner_gradient, bool add, T* panel) {
+struct DensePanel {
+  const Block<T>& block;
+  const Likelihood<T>& likelihood;
+  Pass pass;
+  const Rule<T>& rule;
+  const T *outer, *inner;
+  const T* packed;  // the inner strip transposed, stride x leading
+  int first;
+  T *outer_gradient, *inner_gradient;
+  bool add;  // to the inner gradient, instead of replacing it
+  T* panel;  // room for the scores, kPanelRows x kPanelColumns
+};
+
+template <class T>
+inline double dense_rows(const DensePanel<T>& p, int rows) {
+  const auto [block, likelihood, pass, rule, outer, inner, packed, first, outer_gradient, inner_gradient, add,
+              panel] = p;
   if (pass == Pass::weight && traits(likelihood).unit_weight && !block.weight &&
       block.entries == static_cast<int64_t>(block.rows) * block.columns) {  // E = 1: no products
     sum_of_rows(inner, block.columns, rule.stride, outer_gradient, rows, false);
@@ -37,8 +51,8 @@ inline double dense_panel(const Block<T>& block, const Likelihood<T>& likelihood
   double squares = 0;
   for (int j = 0; j < block.leading; j += kPanelColumns) {
     const int columns = block.leading - j < kPanelColumns ? block.leading - j : kPanelColumns;
-    gemm<false>(outer, rule.stride, packed + j, block.leading, rule.components, panel, columns, rows, columns,
-                false);
+    gemm<false, T>({outer, rule.stride}, {packed + j, block.leading}, rule.components, {panel, columns}, rows,
+                   columns, false);
     // A block of one panel is a single run of entries.
     const bool whole = columns == block.leading;
     const int runs = whole ? 1 : rows, length = whole ? rows * columns : columns;
@@ -47,10 +61,11 @@ inline double dense_panel(const Block<T>& block, const Likelihood<T>& likelihood
       squares += scores(likelihood, pass, block.dense + at, block.weight ? block.weight + at : nullptr,
                         panel + r * columns, length);
     }
-    gemm<false>(panel, columns, inner + static_cast<size_t>(j) * rule.stride, rule.stride, columns,
-                outer_gradient, rule.stride, rows, rule.stride, j > 0);
-    gemm<true>(panel, columns, outer, rule.stride, rows,
-               inner_gradient + static_cast<size_t>(j) * rule.stride, rule.stride, columns, rule.stride, add);
+    const size_t at = static_cast<size_t>(j) * rule.stride;
+    gemm<false, T>({panel, columns}, {inner + at, rule.stride}, columns, {outer_gradient, rule.stride}, rows,
+                   rule.stride, j > 0);
+    gemm<true, T>({panel, columns}, {outer, rule.stride}, rows, {inner_gradient + at, rule.stride}, columns,
+                  rule.stride, add);
   }
   return squares;
 }

@@ -15,8 +15,8 @@ template <class T>
 inline void add_gram(const T* a, int n, int stride, T* c) {
   for (int r = 0; r < stride; r += kTileRows) {
     const int j = r / kLanes<T> * kLanes<T>;
-    gemm<true>(a + r, stride, a + j, stride, n, c + static_cast<size_t>(r) * stride + j, stride, kTileRows,
-               stride - j, true);
+    gemm<true, T>({a + r, stride}, {a + j, stride}, n, {c + static_cast<size_t>(r) * stride + j, stride},
+                  kTileRows, stride - j, true);
   }
 }
 

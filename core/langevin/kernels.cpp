@@ -135,9 +135,8 @@ double all_but_last_tile(SparsePanel<T> panel, const Strip<T>& outer, const Stri
 }
 
 template <class T>
-double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
-                  const Strip<T>& outer, const Strip<T>& inner, int first, int last, T* partial,
-                  Scratch* opaque) {
+double outer_rows(const BlockRows<T>& work, T* partial, Scratch* opaque) {
+  const auto [block, likelihood, pass, rule, outer, inner, first, last] = work;
   auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
   const int stride = rule.stride, tile = kPanelRows;
   const size_t inner_size = static_cast<size_t>(padded(inner.rows)) * inner.stride;
@@ -178,8 +177,9 @@ double outer_rows(const Block<T>& block, const Likelihood<T>& likelihood, Pass p
     T* x = outer.x + static_cast<size_t>(r) * stride;
     T* gradient = block.tiles > 1 ? gradients + (r - first) / tile * panel_size : gradients;
     if (block.dense) {
-      squares += dense_panel(block, likelihood, pass, rule, x, inner.x, packed, r, padded(n), gradient,
-                             partial, r > first, panel);
+      squares += dense_rows<T>(
+          {block, likelihood, pass, rule, x, inner.x, packed, r, gradient, partial, r > first, panel},
+          padded(n));
     } else {
       if (block.tiles > 1 || !cached(block, inner)) prefetch_panel(rest, outer, r + 2 * tile, last);
       if (block.tiles == 1) std::memset(gradient, 0, sizeof(T) * padded(n) * stride);
@@ -233,10 +233,8 @@ void inner_rows(const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
 }
 
 template <class T>
-Block<T> subsample(const Block<T>& block, bool cells, T zero_weight, int first, int last, int n,
-                   uint32_t stream, uint64_t t, uint64_t key, Scratch* opaque) {
-  auto* scratch = reinterpret_cast<ThreadScratch*>(opaque);
-  return subsample_rows(block, cells, zero_weight, first, last, n, stream, t, key, scratch);
+Block<T> subsample(const Block<T>& block, int first, int last, const Drawing<T>& drawing, Scratch* opaque) {
+  return subsample_rows(block, first, last, drawing, reinterpret_cast<ThreadScratch*>(opaque));
 }
 
 void noise(const uint32_t* ids, int64_t rows, int components, uint32_t tag, uint64_t iteration, uint64_t key,
@@ -258,14 +256,14 @@ void noise(const uint32_t* ids, int64_t rows, int components, uint32_t tag, uint
 }
 
 template <class T>
-void dots(const T* x, int64_t x_stride, const T* y, int64_t y_stride, int components, const int64_t* i,
-          const int64_t* j, int64_t n, T* out) {
+void dots(RowView<const T> x, RowView<const T> y, int components, const int64_t* i, const int64_t* j,
+          int64_t n, T* out) {
   constexpr int L = kLanes<T>, ahead = 16, line = 64 / static_cast<int>(sizeof(T));
   const int whole = components / L * L;
   for (int64_t q = 0; q < n; ++q) {
-    const T *a = x + i[q] * x_stride, *b = y + j[q] * y_stride;
+    const T *a = x[i[q]], *b = y[j[q]];
     if (q + ahead < n) {  // the rows come in any order: ask for those to come
-      const T *c = x + i[q + ahead] * x_stride, *d = y + j[q + ahead] * y_stride;
+      const T *c = x[i[q + ahead]], *d = y[j[q + ahead]];
       for (int k = 0; k < components; k += line) {
         __builtin_prefetch(c + k, 0, 2);  // into the second-level cache: the first has few places to wait in
         __builtin_prefetch(d + k, 0, 2);
@@ -319,8 +317,8 @@ double log_kernel(const Likelihood<T>& likelihood, const T* v, const T* weight, 
 }
 
 template <class T>
-void column_sums(const T* x, const T* counts, int64_t rows, int stride, int components, double* sum,
-                 double* squares, double* logs, double* weighted) {
+void column_sums(const T* x, const T* counts, int64_t rows, int stride, int components,
+                 const ColumnSums& out) {
   // Rows are summed in the precision of the factors over short runs, in double over the runs; four sums side
   // by side hide the latency of an addition.
   constexpr int L = kLanes<T>, run = 64, lanes = 4;
@@ -344,20 +342,18 @@ void column_sums(const T* x, const T* counts, int64_t rows, int stride, int comp
         auto put = [&](const Vec<T>* v, double* to) {
           add_lanes<T>((v[0] + v[1]) + (v[2] + v[3]), to + k, components - k);
         };
-        put(s, sum);
-        put(s2, squares);
-        if constexpr (with_logs) put(sl, logs);
-        if constexpr (with_weights) put(sw, weighted);
+        put(s, out.sum);
+        put(s2, out.squares);
+        if constexpr (with_logs) put(sl, out.logs);
+        if constexpr (with_weights) put(sw, out.weighted);
       }
   };
-  std::fill_n(sum, components, 0.0);
-  std::fill_n(squares, components, 0.0);
-  for (double* more : {logs, weighted})
-    if (more) std::fill_n(more, components, 0.0);
+  for (double* sums : {out.sum, out.squares, out.logs, out.weighted})
+    if (sums) std::fill_n(sums, components, 0.0);
   auto with_logs = [&](auto with) {
-    weighted ? add_up(with, std::true_type{}) : add_up(with, std::false_type{});
+    out.weighted ? add_up(with, std::true_type{}) : add_up(with, std::false_type{});
   };
-  logs ? with_logs(std::true_type{}) : with_logs(std::false_type{});
+  out.logs ? with_logs(std::true_type{}) : with_logs(std::false_type{});
 }
 
 template <class T>

@@ -30,12 +30,12 @@ inline void couple(const T* matrix, const Rule<T>& rule, const T* x, int rows, T
                    ThreadScratch* scratch) {
   const int stride = rule.stride, whole = whole_stride(rule.components);
   if (stride == whole) {
-    gemm<false>(x, stride, matrix, whole, stride, gradient, stride, rows, whole, true);
+    gemm<false, T>({x, stride}, {matrix, whole}, stride, {gradient, stride}, rows, whole, true);
     return;
   }
   T* product = scratch->panel.get<T>(static_cast<size_t>(kRowTile) * whole);
   for (int r = 0; r < rows; r += kRowTile, x += kRowTile * stride) {
-    gemm<false>(x, stride, matrix, whole, stride, product, whole, kRowTile, whole, false);
+    gemm<false, T>({x, stride}, {matrix, whole}, stride, {product, whole}, kRowTile, whole, false);
     for (int i = 0; i < kRowTile; ++i, gradient += stride)
       for (int k = 0; k < stride; ++k) gradient[k] += product[i * whole + k];
   }

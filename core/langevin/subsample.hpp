@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "langevin/kernels.hpp"
 #include "langevin/scratch.hpp"
 #include "random/philox.hpp"
 
@@ -62,11 +63,12 @@ inline uint32_t nth_of_row(const Block<T>& block, int row, uint32_t n) {
   return start[0] + n;
 }
 
-// n entries of the rows [first, last) of a block. With `cells`, entries that a sparse block does not store
-// are drawn like the others, as zeros of that weight; its columns must then be in order in each row.
+// Entries of the rows [first, last) of a block. If cells are drawn, the columns of a sparse block must be in
+// order in each row.
 template <class T>
-inline Block<T> subsample_rows(const Block<T>& block, bool cells, T zero_weight, int first, int last, int n,
-                               uint32_t stream, uint64_t t, uint64_t key, ThreadScratch* scratch) {
+inline Block<T> subsample_rows(const Block<T>& block, int first, int last, const Drawing<T>& drawing,
+                               ThreadScratch* scratch) {
+  const auto [cells, zero_weight, n, stream, t, key] = drawing;
   const bool by_cell = block.dense || cells;
   const size_t room = static_cast<size_t>(n) + 2 * kLanes<uint32_t>;
   auto* words = scratch->words.get<uint64_t>(2 * room);

@@ -21,7 +21,7 @@ template <class T>
 inline void zero_add(const Likelihood<T>& likelihood, const T* x, int rows, int stride, T* total) {
   if (traits(likelihood).zeros == Zeros::gram) {
     // rows of x are padded with zeros, stride is a multiple of the tile
-    gemm<true>(x, stride, x, stride, rows, total, stride, stride, stride, true);
+    gemm<true, T>({x, stride}, {x, stride}, rows, {total, stride}, stride, stride, true);
     return;
   }
   for (int k = 0; k < stride; k += kLanes<T>) {

@@ -22,19 +22,11 @@ constexpr int64_t kMostDraws = 100'000;  // whose sums, and the widest threshold
 constexpr double kMostThreshold = 1e6;   // that the bound was made for
 constexpr double kTooMany = 0.25;        // of the columns: rescoring them would take longer
 
-struct Asked {
-  const int64_t* start;
-  const int32_t* seen;
-  const bool* allowed;
-  int64_t n;
-  std::span<const int32_t> seen_of(int64_t r) const { return {seen + start[r], seen + start[r + 1]}; }
-};
-
 // A block of rows.
 class Screen {
  public:
-  Screen(Pool& pool, const ScreenKernels& kernels, const ScoreTile<float>& block, const Asked& asked)
-      : pool_(pool), k_(kernels), t_(block), asked_(asked), rows_(block.n_rows) {}
+  Screen(Pool& pool, const ScreenKernels& kernels, const ScoreTile<float>& block, const Selection& wanted)
+      : pool_(pool), k_(kernels), t_(block), wanted_(wanted), rows_(block.n_rows) {}
 
   // Returns how many cells were rescored, or -1 if the screen cannot tell.
   int64_t choose(int64_t* out) {
@@ -50,10 +42,10 @@ class Screen {
     for_each(pool_, rows_, [&](int64_t r) {
       const float* a = score.data() + first[r] * kRescoreColumns;
       const int64_t size = static_cast<int64_t>(left[r].size());
-      const std::vector<int64_t> top = best_columns<float>(a, nullptr, size, {}, nullptr, asked_.n);
+      const std::vector<int64_t> top = best_columns<float>(a, nullptr, size, {}, nullptr, wanted_.n);
       int64_t* to =
-          std::transform(top.begin(), top.end(), out + r * asked_.n, [&](int64_t q) { return left[r][q]; });
-      std::fill(to, out + (r + 1) * asked_.n, int64_t{-1});
+          std::transform(top.begin(), top.end(), out + r * wanted_.n, [&](int64_t q) { return left[r][q]; });
+      std::fill(to, out + (r + 1) * wanted_.n, int64_t{-1});
     });
     return first[rows_] * kRescoreColumns;
   }
@@ -95,13 +87,13 @@ class Screen {
     for_each(pool_, rows_, [&](int64_t r) {
       const float* upper = upper_.get() + r * t_.columns;
       const std::vector<int64_t> top =
-          best_columns<float>(upper, nullptr, t_.columns, asked_.seen_of(r), asked_.allowed, asked_.n);
+          best_columns<float>(upper, nullptr, t_.columns, wanted_.seen_of(r), wanted_.allowed, wanted_.n);
       float width = 0;
       for (size_t at = r; at < width_.size(); at += rows_) width = std::max(width, width_[at]);
-      const bool full = static_cast<int64_t>(top.size()) == asked_.n;
+      const bool full = static_cast<int64_t>(top.size()) == wanted_.n;
       const double least = full ? static_cast<double>(upper[top.back()]) - width : -INFINITY;
       const float limit = std::nextafter(static_cast<float>(least), -INFINITY);
-      Candidates candidates(asked_.seen_of(r), asked_.allowed);
+      Candidates candidates(wanted_.seen_of(r), wanted_.allowed);
       for (int64_t j = 0; j < t_.columns; ++j)
         if (!(upper[j] < limit) && candidates.has(j)) left[r].push_back(static_cast<int32_t>(j));
     });
@@ -132,7 +124,7 @@ class Screen {
   Pool& pool_;
   const ScreenKernels& k_;
   const ScoreTile<float> t_;
-  const Asked asked_;
+  const Selection wanted_;
   const int64_t rows_;
   std::unique_ptr<float[]> upper_;  // without values at first: it is large
   std::vector<float> width_;
@@ -140,41 +132,40 @@ class Screen {
 
 // All cells, as floats.
 template <class T>
-int64_t choose_plainly(Pool& pool, const Draws<T>& d, Index rows, double threshold, const Asked& a,
+int64_t choose_plainly(Pool& pool, const Draws<T>& d, Index rows, double threshold, const Selection& wanted,
                        int64_t* out) {
   const int64_t n = static_cast<int64_t>(rows.size());
   std::vector<T> score(n * d.columns);
   scores<T>(pool, d, rows, ScoreKind::bound, threshold, score.data(), nullptr);
-  best<T>(pool, score.data(), nullptr, n, d.columns, a.start, a.seen, a.allowed, a.n, out);
+  best<T>(pool, score.data(), nullptr, n, d.columns, wanted, out);
   return n * d.columns;
 }
 
 }  // namespace
 
 template <class T>
-int64_t best_by_bound(Pool& pool, const Draws<T>& d, Index rows, double threshold, const int64_t* start,
-                      const int32_t* seen, const bool* allowed, int64_t n, int64_t* out) {
+int64_t best_by_bound(Pool& pool, const Draws<T>& d, Index rows, double threshold, const Selection& wanted,
+                      int64_t* out) {
   const ScreenKernels* k = predict_kernels<T>().screen;
   const bool can = k && d.components <= k->most_components && d.draws <= kMostDraws &&
                    std::abs(threshold) <= kMostThreshold &&
-                   static_cast<double>(n) <= kTooMany * static_cast<double>(d.columns);
-  if (!can) return choose_plainly(pool, d, rows, threshold, {start, seen, allowed, n}, out);
+                   static_cast<double>(wanted.n) <= kTooMany * static_cast<double>(d.columns);
+  if (!can) return choose_plainly(pool, d, rows, threshold, wanted, out);
   int64_t rescored = 0;
   if constexpr (std::is_same_v<T, float>) {
     const int64_t size = std::max(kScreenRows, kQuantizedBytes / (d.draws * (2 * d.components + 12)));
     for (int64_t r = 0; r < static_cast<int64_t>(rows.size()); r += size) {
       const Index part = rows.subspan(r, std::min<size_t>(size, rows.size() - r));
       const ScoreTile<float> block = score_tile(d, part, 0, 0, ScoreKind::bound, threshold);
-      const Asked asked{start + r, seen, allowed, n};
-      const int64_t again = Screen(pool, *k, block, asked).choose(out + r * n);
-      rescored += again >= 0 ? again : choose_plainly(pool, d, part, threshold, asked, out + r * n);
+      const Selection of_part{wanted.start + r, wanted.seen, wanted.allowed, wanted.n};
+      const int64_t again = Screen(pool, *k, block, of_part).choose(out + r * wanted.n);
+      rescored += again >= 0 ? again : choose_plainly(pool, d, part, threshold, of_part, out + r * wanted.n);
     }
   }
   return rescored;
 }
-template int64_t best_by_bound<float>(Pool&, const Draws<float>&, Index, double, const int64_t*,
-                                      const int32_t*, const bool*, int64_t, int64_t*);
-template int64_t best_by_bound<double>(Pool&, const Draws<double>&, Index, double, const int64_t*,
-                                       const int32_t*, const bool*, int64_t, int64_t*);
+template int64_t best_by_bound<float>(Pool&, const Draws<float>&, Index, double, const Selection&, int64_t*);
+template int64_t best_by_bound<double>(Pool&, const Draws<double>&, Index, double, const Selection&,
+                                       int64_t*);
 
 }  // namespace psgld

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <new>
 #include <type_traits>
 #include <vector>
 
+#include "common/aligned.hpp"
 #include "common/dispatch.hpp"
 #include "langevin/kernels.hpp"
 #include "likelihood/scalar.hpp"
@@ -36,7 +36,7 @@ template <class T, class Out>
 void predictors(const Draws<T>& d, int64_t s, const int64_t* i, const int64_t* j, int64_t n, double origin,
                 T* scratch, Out* out) {
   const int k = d.components;
-  langevin_kernels<T>().dots(d.w + s * d.rows * k, k, d.h + s * d.columns * k, k, k, i, j, n, scratch);
+  langevin_kernels<T>().dots({d.w + s * d.rows * k, k}, {d.h + s * d.columns * k, k}, k, i, j, n, scratch);
   const double offset = d.offset[s] - origin;
   if (!d.row_bias) {
     for (int64_t q = 0; q < n; ++q) out[q] = static_cast<Out>(scratch[q] + offset);
@@ -111,21 +111,6 @@ double quantile(const X* column, int64_t n, double p, bool lattice) {
   return t == 0.0 ? x : x + t * (column[(low + 1) * kTilePairs] - x);
 }
 
-// Memory aligned for any vector, without values.
-template <class X>
-class Tiles {
- public:
-  explicit Tiles(int64_t size) : data_(static_cast<X*>(::operator new(size * sizeof(X), kAlign))) {}
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
-  ~Tiles() { ::operator delete(data_, kAlign); }
-  X* data() { return data_; }
-
- private:
-  static constexpr std::align_val_t kAlign{64};
-  X* data_;
-};
-
 }  // namespace
 
 template <class T>
@@ -190,14 +175,14 @@ void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const O
   for_blocks(pool, pairs, block, [&](int64_t first, int64_t n) {
     const int64_t *i = rows.data() + first, *j = columns.data() + first;
     const int64_t number = (n + kTilePairs - 1) / kTilePairs;
-    Tiles<T> all(number * size);  // tile after tile, each draws x pairs
-    Tiles<double> tile(doubles ? size : 0);
+    const auto all = aligned_array<T>(number * size);  // tile after tile, each draws x pairs
+    const auto tile = aligned_array<double>(doubles ? size : 0);
     std::vector<T> scratch(n), mu(number * kTilePairs);
     for (int64_t s = 0; s < d.draws; ++s) {
       predictors(d, s, i, j, n, origin, scratch.data(), mu.data());
       if (!o.wanted) respond(d, s, n, mu.data());
       for (int64_t t = 0; t < number; ++t)
-        std::copy_n(mu.data() + t * kTilePairs, kTilePairs, all.data() + t * size + s * kTilePairs);
+        std::copy_n(mu.data() + t * kTilePairs, kTilePairs, all.get() + t * size + s * kTilePairs);
     }
     for (int64_t t = 0; t < number; ++t) {
       const int64_t q = t * kTilePairs;
@@ -210,13 +195,13 @@ void quantiles(Pool& pool, const Draws<T>& d, Index rows, Index columns, const O
             out[static_cast<int64_t>(p) * pairs + first + q + r] =
                 quantile(x + r, d.draws, probabilities[p], lattice) + origin;
       };
-      T* x = all.data() + t * size;
+      T* x = all.get() + t * size;
       if (!doubles) {
         finish(x);
         continue;
       }
-      std::copy_n(x, size, tile.data());
-      finish(tile.data());
+      std::copy_n(x, size, tile.get());
+      finish(tile.get());
     }
   });
 }
@@ -251,26 +236,25 @@ void scores(Pool& pool, const Draws<T>& d, Index rows, ScoreKind kind, double th
 }
 
 template <class T>
-void best(Pool& pool, const T* first, const T* second, int64_t rows, int64_t columns, const int64_t* start,
-          const int32_t* seen, const bool* allowed, int64_t n, int64_t* out) {
+void best(Pool& pool, const T* first, const T* second, int64_t rows, int64_t columns, const Selection& wanted,
+          int64_t* out) {
   for_each(pool, rows, [&](int64_t r) {
     const T *a = first + r * columns, *b = second ? second + r * columns : nullptr;
-    const std::vector<int64_t> top =
-        best_columns(a, b, columns, {seen + start[r], seen + start[r + 1]}, allowed, n);
+    const int64_t n = wanted.n;
+    const std::vector<int64_t> top = best_columns(a, b, columns, wanted.seen_of(r), wanted.allowed, n);
     std::copy(top.begin(), top.end(), out + r * n);
     std::fill(out + r * n + static_cast<int64_t>(top.size()), out + (r + 1) * n, int64_t{-1});
   });
 }
 
-#define PSGLD_INSTANTIATE(T)                                                                         \
-  template void moments<T>(Pool&, const Draws<T>&, Index, Index, double*, double*, double*);         \
-  template void values<T>(Pool&, const Draws<T>&, Index, Index, const Observation&, double*);        \
-  template void quantiles<T>(Pool&, const Draws<T>&, Index, Index, const Observation&,               \
-                             std::span<const double>, double*);                                      \
-  template void share_above<T>(Pool&, const Draws<T>&, Index, Index, const double*, double*);        \
-  template void scores<T>(Pool&, const Draws<T>&, Index, ScoreKind, double, T*, T*);                 \
-  template void best<T>(Pool&, const T*, const T*, int64_t, int64_t, const int64_t*, const int32_t*, \
-                        const bool*, int64_t, int64_t*);
+#define PSGLD_INSTANTIATE(T)                                                                  \
+  template void moments<T>(Pool&, const Draws<T>&, Index, Index, double*, double*, double*);  \
+  template void values<T>(Pool&, const Draws<T>&, Index, Index, const Observation&, double*); \
+  template void quantiles<T>(Pool&, const Draws<T>&, Index, Index, const Observation&,        \
+                             std::span<const double>, double*);                               \
+  template void share_above<T>(Pool&, const Draws<T>&, Index, Index, const double*, double*); \
+  template void scores<T>(Pool&, const Draws<T>&, Index, ScoreKind, double, T*, T*);          \
+  template void best<T>(Pool&, const T*, const T*, int64_t, int64_t, const Selection&, int64_t*);
 PSGLD_INSTANTIATE(float)
 PSGLD_INSTANTIATE(double)
 #undef PSGLD_INSTANTIATE

@@ -86,17 +86,25 @@ ScoreTile<T> score_tile(const Draws<T>& d, Index rows, int64_t first, int64_t n,
 template <class T>
 void scores(Pool&, const Draws<T>&, Index rows, ScoreKind kind, double threshold, T* mean, T* second);
 
-// The n best columns of each row: by `first`, then (unless null) by `second`, then the lower index; those in
-// seen[start[r] … start[r + 1]) and those not allowed are left out. What is missing becomes -1.
+// n columns are wanted of each row, none of those in seen[start[r] … start[r + 1]), and only allowed ones.
+struct Selection {
+  const int64_t* start;
+  const int32_t* seen;
+  const bool* allowed;
+  int64_t n;
+  std::span<const int32_t> seen_of(int64_t r) const { return {seen + start[r], seen + start[r + 1]}; }
+};
+
+// The best columns of each row: by `first`, then (unless null) by `second`, then the lower index. What is
+// missing becomes -1.
 template <class T>
-void best(Pool&, const T* first, const T* second, int64_t rows, int64_t columns, const int64_t* start,
-          const int32_t* seen, const bool* allowed, int64_t n, int64_t* out);
+void best(Pool&, const T* first, const T* second, int64_t rows, int64_t columns, const Selection&,
+          int64_t* out);
 
 // The same columns as those of scores (kind `bound`) and best, but quicker: screened first, where this
 // machine can. Returns how many cells were rescored; all of them where there was no screen, or it left
 // too many.
 template <class T>
-int64_t best_by_bound(Pool&, const Draws<T>&, Index rows, double threshold, const int64_t* start,
-                      const int32_t* seen, const bool* allowed, int64_t n, int64_t* out);
+int64_t best_by_bound(Pool&, const Draws<T>&, Index rows, double threshold, const Selection&, int64_t* out);
 
 }  // namespace psgld

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "simd/row_view.hpp"
 #include "simd/simd.hpp"
 
 namespace psgld::PSGLD_ISA {
@@ -52,8 +53,8 @@ template <class T, int Columns, bool transposed>
 // C (rows x width) = or += A B or A' B, summed over n; rows a multiple of kTileRows, width of the vector.
 // (One copy: those for known arguments are no faster.)
 template <bool transposed, class T>
-[[gnu::noclone]] inline void gemm(const T* a, ptrdiff_t lda, const T* b, ptrdiff_t ldb, int n, T* c,
-                                  ptrdiff_t ldc, int rows, int width, bool add) {
+[[gnu::noclone]] inline void gemm(RowView<const T> a, RowView<const T> b, int n, RowView<T> c, int rows,
+                                  int width, bool add) {
   constexpr int L = kLanes<T>;
   auto tile = [=]<int Columns>(int r, int j) __attribute__((always_inline)) {
     Vec<T> acc[kTileRows][Columns];
@@ -61,12 +62,12 @@ template <bool transposed, class T>
     for (int i = 0; i < kTileRows; ++i)
 #pragma GCC unroll 2
       for (int k = 0; k < Columns; ++k) acc[i][k] = Vec<T>{};
-    gemm_tile<T, Columns, transposed>(transposed ? a + r : a + r * lda, lda, b + j, ldb, n, acc);
+    gemm_tile<T, Columns, transposed>(transposed ? a.x + r : a[r], a.stride, b.x + j, b.stride, n, acc);
 #pragma GCC unroll 8
     for (int i = 0; i < kTileRows; ++i)
 #pragma GCC unroll 2
       for (int k = 0; k < Columns; ++k) {
-        T* at = c + (r + i) * ldc + j + k * L;
+        T* at = c[r + i] + j + k * L;
         store(at, add ? load(at) + acc[i][k] : acc[i][k]);
       }
   };

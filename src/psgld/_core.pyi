@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 instruction_set: str = ...
 
+panel_rows: int = ...
+
+def tiles_of(rows: int, columns: int, entries: int) -> int: ...
 def families() -> dict[str, dict[str, object]]: ...
 def make_pages(pool: Pool, room: NDArray[Any]) -> None: ...
 def add_rows(x: NDArray[numpy.float64]) -> NDArray[numpy.float64]: ...
@@ -383,7 +386,7 @@ def canonical_csr(
     values: NDArray[numpy.float32],
     n_rows: int,
     n_cols: int,
-    duplicates: int = ...,
+    duplicates: str = ...,
 ) -> tuple[NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.float32], int, int, int]: ...
 @overload
 def canonical_csr(
@@ -392,7 +395,7 @@ def canonical_csr(
     values: NDArray[numpy.float64],
     n_rows: int,
     n_cols: int,
-    duplicates: int = ...,
+    duplicates: str = ...,
 ) -> tuple[NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.float64], int, int, int]: ...
 @overload
 def canonical_csr(
@@ -401,7 +404,7 @@ def canonical_csr(
     values: NDArray[numpy.float32],
     n_rows: int,
     n_cols: int,
-    duplicates: int = ...,
+    duplicates: str = ...,
 ) -> tuple[NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.float32], int, int, int]: ...
 @overload
 def canonical_csr(
@@ -410,7 +413,7 @@ def canonical_csr(
     values: NDArray[numpy.float64],
     n_rows: int,
     n_cols: int,
-    duplicates: int = ...,
+    duplicates: str = ...,
 ) -> tuple[NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.float64], int, int, int]: ...
 def parse_entries(
     text: str, delimiter: str, columns: Sequence[int], width: int
@@ -472,7 +475,7 @@ def inspect_rows(
     value: NDArray[numpy.float32],
     strips: NDArray[numpy.uint16],
     counts: NDArray[numpy.int64],
-) -> tuple[int, int, float, float, float, float]: ...
+) -> tuple[str, int, float, float, float, float]: ...
 @overload
 def inspect_rows(
     start: NDArray[numpy.int64],
@@ -480,7 +483,7 @@ def inspect_rows(
     value: NDArray[numpy.float64],
     strips: NDArray[numpy.uint16],
     counts: NDArray[numpy.int64],
-) -> tuple[int, int, float, float, float, float]: ...
+) -> tuple[str, int, float, float, float, float]: ...
 
 class Counts:
     def __init__(

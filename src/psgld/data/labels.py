@@ -309,13 +309,12 @@ def canonical(
         raise DataError(f"{count} value(s) are NaN or infinite, the first ({values[first]}) at {pair}")
     if rows.dtype != cols.dtype:
         rows, cols = rows.astype(np.int64), cols.astype(np.int64)
-    policy = DUPLICATES.index(duplicates)
     check_memory(
         8 * (shape[0] + 1) + 12 * len(values),
         f"a {shape[0]:,} × {shape[1]:,} matrix of {len(values):,} entries",
     )
     try:
-        indptr, indices, merged, n_twice, i, j = _core.canonical_csr(rows, cols, values, *shape, policy)
+        indptr, indices, merged, n_twice, i, j = _core.canonical_csr(rows, cols, values, *shape, duplicates)
     except MemoryError:
         raise DataError(
             f"not enough memory for {len(values):,} entries of a {shape[0]:,} × {shape[1]:,} matrix; check its shape: "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .. import _core
 from ..checks import is_number
 from ..errors import DataError
-from .labels import DUPLICATES, Csr, FloatArray, missing_as_nan, real
+from .labels import Csr, FloatArray, missing_as_nan, real
 from .sparse import sparse_entries
 
 _LEAST, _MOST = 1e-12, 1e12
@@ -69,7 +69,7 @@ def merged_weights(
         )
     if rows.dtype != cols.dtype:
         rows, cols = rows.astype(np.int64), cols.astype(np.int64)
-    merged: FloatArray = _core.canonical_csr(rows, cols, weights, *shape, DUPLICATES.index(duplicates))[2]
+    merged: FloatArray = _core.canonical_csr(rows, cols, weights, *shape, duplicates)[2]
     return merged
 
 

@@ -56,9 +56,6 @@ sparse data."""
 CACHED_ROWS = 4096
 """Rows of a strip of the shorter side that fit into a cache."""
 
-TILE_COLUMNS = 4096
-"""Rows of the inner factor per tile of a sparse block (`kTileColumns` in the core)."""
-
 _ROW = 10
 """Multiplications per coefficient, for noise and step."""
 

@@ -25,6 +25,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .. import _core
 from ..data.observations import Observations
 from ..dynamics.probes import Probes
 from ..engines import Threads
@@ -175,7 +176,7 @@ def forecast(
     longer, shorter = max(size.rows, size.cols), min(size.rows, size.cols)
     # Value, index in the strip of the shorter side, row in its tile; and the start of each row of each block.
     entry_bytes = 4 + (2 if shorter / blocks <= 65536 else 4) + 1
-    starts = 4.0 * longer * blocks * _tiles(size, shorter / blocks)
+    starts = 4.0 * longer * blocks * _tiles(size, blocks)
     data = (size.entries * entry_bytes + starts) / ranks
     factors = (
         4.0 * K * _COPIES[metric] * (size.rows + size.cols) / ranks + 24.0 * (size.rows + size.cols) / ranks
@@ -186,11 +187,10 @@ def forecast(
     )  # fmt: skip
 
 
-def _tiles(size: Size, columns: float) -> int:
-    """Return the number of tiles of a block: strips too long for a cache are cut (`tiles_of` in the core)."""
-    tiles = math.ceil(columns / cost.TILE_COLUMNS)
-    density = size.entries / size.rows / size.cols
-    return tiles if columns >= 2 * cost.TILE_COLUMNS and density * columns >= tiles else 1
+def _tiles(size: Size, blocks: int) -> int:
+    """Return the number of tiles of a block: strips too long for a cache are cut."""
+    rows, columns = (math.ceil(n / blocks) for n in sorted((size.rows, size.cols), reverse=True))
+    return _core.tiles_of(rows, columns, round(size.entries / blocks**2))
 
 
 def _sums(size: Size, machine: Machine, blocks: int, ranks: int) -> float:

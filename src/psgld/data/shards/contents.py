@@ -136,11 +136,11 @@ def check_strip(
     """Check every entry of a strip, and return the sums over its values."""
     counts = np.zeros(manifest["blocks"], np.int64)
     fault, at, *sums = _core.inspect_rows(indptr, indices, values, sides.col_strips, counts)
-    if fault:
+    if fault != "none":
         what = {
-            1: f"column {indices[at]} of {manifest['shape'][1]}",
-            2: f"column {indices[at]} after column {indices[at - 1]}",
-            3: f"the value {values[at]}",
+            "index": f"column {indices[at]} of {manifest['shape'][1]}",
+            "order": f"column {indices[at]} after column {indices[at - 1]}",
+            "value": f"the value {values[at]}",
         }
         raise faulty(where, f"strip {b} has {what[fault]}")
     if not np.array_equal(counts, sides.block_entries.reshape(manifest["blocks"], -1)[b]):

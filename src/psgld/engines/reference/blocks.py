@@ -7,12 +7,13 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import _core
 from ...data.partition import IntArray, ModeStrips
 from ...data.source import Source
 from .philox import uniform_words
 
-_TILE = 32
-"""A chunk has a multiple of this number of rows (`kPanelRows` in the core)."""
+_TILE = _core.panel_rows
+"""A chunk has a multiple of this number of rows."""
 
 
 class Chunk(NamedTuple):
