@@ -1,4 +1,4 @@
-"""Components aligned across draws and chains; what carries a prediction."""
+"""Components aligned across draws and chains; what explains a prediction."""
 
 from __future__ import annotations
 

@@ -45,6 +45,11 @@ AVOID = {
     r"\bburnt[- ]in\b": "after burn-in",
     r"\bpictures?\b": "plot",
     r"\bmend(?:s|ed)?\b": "fix, repair",
+    r"\bcarr(?:y|ies) (?:a|the|each) predictions?\b": "explains",
+    r"\bpages? to pass on\b": "to share",
+    r"\bat hand\b": "available",
+    r"\bare no (?:counts|ratings|numbers)\b": "are not counts",
+    r"\balways saying\b": "always predicting",
     r"(?:^|[.:;] )Of (?:a|an|the) \w+, ": "noun first: 'Each rank keeps … of a draw'",
 }
 """Phrase to avoid (a regular expression) and what to write instead. The list grows."""

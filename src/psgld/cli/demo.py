@@ -77,7 +77,7 @@ def _predictions(data: Synthetic, posterior: Posterior) -> None:
     low, high = (bound[0] for bound in prediction.interval(_LEVEL))
     print("3. Predicting the held-out ratings:")
     print(
-        f"   RMSE {s.rmse.value:.3f}, against {s.baseline_rmse:.3f} for always saying the mean, {s.baseline:.2f}."
+        f"   RMSE {s.rmse.value:.3f}, against {s.baseline_rmse:.3f} for always predicting the mean, {s.baseline:.2f}."
     )
     print(f"   The {_LEVEL:.0%} intervals hold {s.coverage[_LEVEL].value:.1%} of them.")
     print(f"   For example {rows[0]}, {cols[0]}: {prediction.mean[0]:.1f} stars expected,")

@@ -1,4 +1,4 @@
-"""`psgld report`: a page to pass on."""
+"""`psgld report`: a page to share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def add(commands: Any) -> None:
     """Add the command."""
     parser: Parser = commands.add_parser(
         "report",
-        help="write a page to pass on: verdict, accuracy, components, look-up of rows",
+        help="write a page to share: verdict, accuracy, components, look-up of rows",
         description="Write one HTML file that needs no network: the verdict in plain words, how good the\n"
         "predictions of held-out entries are, the components, the best columns of each row with the\n"
         "reasons, and the diagnostics.",

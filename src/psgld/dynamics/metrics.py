@@ -172,7 +172,7 @@ class NonNegative(Metric):
         return Decay(5 * last, last, over)
 
     def is_careful(self, problem: Problem) -> bool:
-        """Return whether values are no counts: they may span many powers of ten, where larger steps inflate φ."""
+        """Return whether values are not counts: they may span many powers of ten, where larger steps inflate φ."""
         return not problem.counts
 
 

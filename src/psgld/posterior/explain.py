@@ -1,4 +1,4 @@
-"""What carries a prediction: the components, and the row's own entries.
+"""Explanation of a prediction: the components, and the row's own entries.
 
     η_ij = Σ_k w_ik h_kj + a_i + c_j + offset
 
@@ -7,7 +7,7 @@ counts by the change of E[μ_ij] if it were left out, to first order
 
     E[μ_ij | V] - E[μ_ij | V without v_ij'] ≈ Cov(μ_ij, log p(v_ij' | η_ij', θ)),
 
-a covariance over the draws, which holds for every likelihood. If the values of the entries are not at hand, by the
+a covariance over the draws, which holds for every likelihood. If the values of the entries are not available, by the
 change of E[μ_ij] per unit of v_ij', Cov(μ_ij, μ_ij') / E[Var(v_ij' | η, θ)].
 """
 
@@ -39,14 +39,14 @@ _CHUNK = 2_000_000
 @final
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """A prediction, and what carries it.
+    """A prediction and its explanation.
 
     Attributes
     ----------
     row, col : the labels.
     mean, sd, low, high : posterior mean and sd of μ, and the interval of a new observation.
     terms : contributions to η by name, largest first: mean, low, high. They add up to η.
-    entries : the row's own entries that count most: column, value (None if not at hand), effect, standard error.
+    entries : the row's own entries that count most: column, value (None if not available), effect, standard error.
     kind : "removal" (the change of the mean if the entry were left out) or "per unit" (of the value).
     level : of the intervals.
     """
@@ -95,7 +95,7 @@ class Explanation:
 def explain(
     posterior: Result, row: Any, col: Any, data: Any = None, n: int = 10, level: float = 0.9
 ) -> Explanation:
-    """Return what carries the prediction at one row and column; `Posterior.explain` says what the arguments are."""
+    """Return what explains the prediction at one row and column; `Posterior.explain` says what the arguments are."""
     if not is_integer(n) or n < 1:
         raise DataError(f"n must be an integer >= 1, got {n!r}")
     check_level(level)

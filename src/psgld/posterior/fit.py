@@ -1,6 +1,6 @@
 """The measured fit of a run: μ against v, the log likelihood against simple baselines, and the spread of the draws.
 
-It is recorded at the end of a run, when the data are at hand, and kept with the settings of the result.
+It is recorded at the end of a run, when the data are available, and kept with the settings of the result.
 """
 
 from __future__ import annotations

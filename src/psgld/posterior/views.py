@@ -1,4 +1,4 @@
-"""What a posterior shows to readers: its components, what carries a prediction, a page to pass on."""
+"""What a posterior shows to readers: its components, what explains a prediction, a page to share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Views(Result):
         return components(self, n, level)
 
     def explain(self, row: Any, col: Any, data: Any = None, n: int = 10, level: float = 0.9) -> Explanation:
-        """Return what carries a prediction: the components, the biases, and n of the row's own entries.
+        """Return what explains a prediction: the components, the biases, and n of the row's own entries.
 
         The effect of an entry is the change of the mean if it were left out. That needs the values of the entries:
         `data`, what was sampled. Without, it is the change per unit of its value.
@@ -46,7 +46,7 @@ class Views(Result):
     def report(
         self, path: str | PathLike[str], test: Any = None, data: Any = None, title: str | None = None
     ) -> dict[str, Any]:
-        """Write a page to pass on, one HTML file that needs no network; return what was written.
+        """Write a page to share, one HTML file that needs no network; return what was written.
 
         It has the verdict in plain words, accuracy and calibration, the components, a look-up of rows with their best
         columns and the reasons, and the traces. Accuracy is that of held-out entries, `test`, in any form that

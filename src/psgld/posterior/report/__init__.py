@@ -1,4 +1,4 @@
-"""A page to pass on: the verdict, accuracy, components, a look-up of rows and the diagnostics in one HTML file.
+"""A page to share: the verdict, accuracy, components, a look-up of rows and the diagnostics in one HTML file.
 
 The page makes no request: style, script and data are inside, and its content security policy allows nothing else. The
 script only fills in the look-up; charts and tables are there without it.

@@ -1,4 +1,4 @@
-"""The look-up of a page: the best columns of each row with intervals, and what carries each of them."""
+"""The look-up of a page: the best columns of each row with intervals, and what explains each of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .text import titles
 
 Floats = NDArray[np.float64]
 Own = tuple[NDArray[np.int64], Floats | None, Floats]
-"""The entries of a row: columns, values if they are at hand, weights."""
+"""The entries of a row: columns, values if they are available, weights."""
 
 BEST, ENTRIES, TERMS = 10, 3, 3
 """Columns per row; own entries and terms named per column."""
