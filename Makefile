@@ -11,7 +11,7 @@ WORKERS ?= 2
 # Bytecode is compiled when it is imported: of what the tests need that is a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-arviz test-page lint format stubs paper bench bench-data bench-peers bench-verdict bench-largest torture fuzz fuzz-guided docs sanitize sanitize-address sanitize-thread clean
+.PHONY: demo test test-arviz test-page lint format stubs paper bench bench-data bench-peers bench-verdict bench-largest torture fuzz fuzz-guided docs gallery sanitize sanitize-address sanitize-thread clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -104,6 +104,10 @@ test-arviz-%: .stamp-test
 	rm -rf build/arviz-$*/package && mkdir build/arviz-$*/package
 	cp -r src/psgld build/arviz-$*/package/ && cp $(VENV)/lib/python*/site-packages/psgld/_core*.so build/arviz-$*/package/psgld/
 	PYTHONPATH=build/arviz-$*/package build/arviz-$*/bin/python -m pytest -p no:cacheprovider tests/posterior/test_arviz.py
+
+# The plots of docs/gallery.md, by its own code.
+gallery: .stamp-test
+	mkdir -p docs/gallery && cd docs/gallery && $(CURDIR)/$(BIN)/python ../../tests/doc_gallery.py ../gallery.md
 
 docs: .stamp-docs
 	$(BIN)/mkdocs build --strict --quiet

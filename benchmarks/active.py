@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import psgld
 
 _ROUNDS = 10
-_POLICIES = ("random", "information", "variance")
+_POLICIES = ("random", "prediction", "information", "variance")
 
 Index = NDArray[np.int64]
 

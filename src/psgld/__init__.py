@@ -45,9 +45,10 @@ from .samplers import DSGD, DSGLD, LD, PSGLD, SGLD, BPMFGibbs, Gibbs
 from .system.version import __version__
 
 if TYPE_CHECKING:
+    from .data.anndata import from_anndata
     from .data.shards import shard
     from .engines import MPI, Reference
-    from .model_selection import compare, select_rank
+    from .model_selection import MarginalLikelihood, compare, marginal_likelihood, select_rank
     from .posterior.comparison import Comparison
     from .posterior.log_likelihood import log_likelihood
     from .posterior.query import Query
@@ -86,6 +87,7 @@ __all__ = [
     "Identity",
     "InOrder",
     "InverseGaussian",
+    "MarginalLikelihood",
     "Mean",
     "ModelError",
     "NegativeBinomial",
@@ -116,8 +118,10 @@ __all__ = [
     "Tweedie",
     "__version__",
     "compare",
+    "from_anndata",
     "load",
     "log_likelihood",
+    "marginal_likelihood",
     "observations",
     "optimize",
     "sample",
@@ -131,10 +135,13 @@ _ESTIMATORS = ("BayesianMF", "BayesianNMF")
 _LATER = {
     **dict.fromkeys(("MPI", "Reference"), ".engines"),
     **dict.fromkeys(("UCB", "Mean", "Probability", "Thompson"), ".posterior.recommend"),
-    **dict.fromkeys(("compare", "select_rank"), ".model_selection"),
+    **dict.fromkeys(
+        ("MarginalLikelihood", "compare", "marginal_likelihood", "select_rank"), ".model_selection"
+    ),
     "Comparison": ".posterior.comparison",
     "Query": ".posterior.query",
     "Recommendations": ".posterior.recommendations",
+    "from_anndata": ".data.anndata",
     "log_likelihood": ".posterior.log_likelihood",
     "shard": ".data.shards",
 }

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import psgld
-from psgld.model_selection import grown
+from psgld.model_selection.rank import grown
 
 SHORT = {"draws": 60, "tune": 400, "thin": 5, "chains": 1, "progress": False}
 

@@ -9,6 +9,7 @@ import re
 import warnings
 from pathlib import Path
 
+import doc_commands
 import numpy as np
 import pytest
 
@@ -23,18 +24,28 @@ MODULES = sorted(
     for module in pkgutil.walk_packages(psgld.__path__, "psgld.")
     if not module.name.endswith(("__main__", "_core"))
 )
-BLOCK = re.compile(r"^```python(?P<mark>[^\n]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"^```(?P<language>python|sh|console)(?P<mark>[^\n]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+STARTED = re.compile(r"# (?P<file>\w+\.py), started by: (?P<command>.*)\n")
+"""The first line of a script: it is saved and started, instead of run here."""
+
+NAMES_RUNS = ("command-line.md", "evaluate.md", "report.md", "shards.md", "mpi.md")
+"""Pages whose commands start from runs that they do not make."""
 
 
-def blocks(page: Path) -> list[tuple[int, str]]:
-    """Return the line and the code of each block that is meant to run."""
+def blocks(
+    page: Path, languages: tuple[str, ...] = ("python", "sh", "console")
+) -> list[tuple[int, str, str]]:
+    """Return the line, the language and the code of each block."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in BLOCK.finditer(text):
-        mark = match["mark"].strip()
-        assert mark in ("", "no-run"), f"{page.name}: a block is marked {mark!r}"
-        if not mark:
-            found.append((text.count("\n", 0, match.start("code")), match["code"]))
+        assert not match["mark"].strip(), (
+            f"{page.name}: a block is marked {match['mark']!r}; every block runs"
+        )
+        if match["language"] in languages:
+            found.append((text.count("\n", 0, match.start("code")), match["language"], match["code"]))
     return found
 
 
@@ -43,26 +54,45 @@ def name(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=name)
-def test_examples_run(page, tmp_path, monkeypatch):
-    """The blocks of a page run in order, in one namespace, in a directory with nothing but ratings."""
+def test_examples_run(page, tmp_path, monkeypatch, capsys):
+    """Blocks of a page run in order, in one namespace and one directory; commands on small data."""
     monkeypatch.chdir(tmp_path)
-    write_ratings(tmp_path / "ratings.csv")
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
+    doc_commands.prepare(tmp_path)
+    if page.name in NAMES_RUNS:
+        doc_commands.runs(tmp_path)
     namespace = {"__name__": page.stem}
-    for line, code in blocks(page):
-        exec(compile("\n" * line + code, str(page), "exec"), namespace)
+    for line, language, code in blocks(page):
+        if (job := STARTED.match(code)) and not doc_commands.MISSING:
+            Path(job["file"]).write_text(code)
+            doc_commands.run(job["command"], False, capsys)
+        elif job:
+            pytest.skip(doc_commands.MISSING)
+        elif language == "python":
+            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+        else:
+            for command, fails in doc_commands.commands(code, language == "console"):
+                doc_commands.run(command, fails, capsys)
 
 
-def write_ratings(path: Path) -> None:
-    V = psgld.datasets.ratings(users=100, items=60, entries=2000).V
-    rows, cols, values = V.entries(np.arange(V.stored))
-    names = V.row_labels[rows], V.col_labels[cols]
-    lines = (f"{i},{j},{v:g}" for i, j, v in zip(*names, values, strict=True))
-    path.write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+def test_gallery_shows_every_plot():
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    shown = re.findall(r"\]\(gallery/(\w+)\.png\)", page)
+    assert set(shown) == set(re.findall(r'"(\w+)\.png"\)', page))
+    assert set(shown) == set(psgld.plots.__all__) - {"least_level", "overview"}
 
 
 def test_examples_were_found():
-    assert len(blocks(ROOT / "README.md")) >= 3
-    assert sum(len(blocks(page)) for page in MANUAL) >= 20
+    assert len(blocks(ROOT / "README.md", ("python",))) >= 3
+    assert sum(len(blocks(page, ("python",))) for page in MANUAL) >= 20
+    assert sum(len(blocks(page, ("sh", "console"))) for page in PAGES) >= 20
+
+
+def test_every_block_has_a_language_that_runs():
+    """Or is text: what a program prints."""
+    for page in PAGES:
+        opened = re.findall(r"^```(\S+.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(opened) <= {"python", "sh", "console", "text"}, page.name
 
 
 @pytest.mark.skipif(np.__version__.startswith("1."), reason="NumPy 2 shows numbers as np.float64(…)")

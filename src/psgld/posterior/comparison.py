@@ -9,7 +9,7 @@ differences are paired, so their standard errors are much smaller than those of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -28,11 +28,16 @@ from .stack import refuse_weighted, stacking_weights
 SMALL = 4.0
 """Differences of elpd that are too small to decide."""
 
+_UNSOUND = 0.1
+"""Share of unreliable leave-one-out densities above which those of a model do not count."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Models by their predictive densities, the best first; `print` shows them as a table with a recommendation.
+
+    Models with more than a tenth of unreliable leave-one-out densities come last: theirs are too high.
 
     Attributes
     ----------
@@ -61,9 +66,11 @@ class Comparison:
         """The simplest model whose density is within one standard error, or 4 nats, of the best.
 
         Standard errors of differences of less than 4 are not reliable (Sivula, Magnusson, Vehtari 2020). Simpler
-        is a lower rank; of equal ranks, fewer learnt parameters of the likelihood; of these, no biases.
+        is a lower rank; of equal ranks, fewer learnt parameters of the likelihood; of these, no biases. A model with
+        unreliable leave-one-out densities is not chosen, unless all have them.
         """
-        near = [n for n in range(len(self.names)) if not self.elpd_diff[n] > max(self.dse[n], SMALL)]
+        sound = _sound(self.unreliable, self.left_out)
+        near = [n for n in sound if not self.elpd_diff[n] > max(self.dse[n], SMALL)]
         return self.names[min(near, key=lambda n: (*_size(self.posteriors[self.names[n]].model), n))]
 
     @property
@@ -143,7 +150,7 @@ def compare_posteriors(posteriors: Mapping[str, Posterior], test: Any = None) ->
     found = [densities(p, p.draws, c, t) for p, c, t in zip(several, cells, trained, strict=True)]
     logs, tails = (np.stack(each) for each in zip(*found, strict=True))
     unreliable = (tails > UNRELIABLE).sum(axis=1)
-    if unreliable.max() > 0.1 * max(1, trained[0].sum()):
+    if unreliable.max() > _UNSOUND * trained[0].sum():
         warn(
             f"leave-one-out densities of {unreliable.max():,} of {trained[0].sum():,} entries are unreliable (Pareto "
             "k > 0.7): compare by held-out entries, psgld.split(V, 0.1)"
@@ -192,7 +199,9 @@ def _table(
     """Return the comparison from log densities, (models, entries)."""
     w = np.ones(len(cells)) if cells.weights is None else cells.weights
     elpd = (w * logs).sum(axis=1)
-    order = np.argsort(-elpd, kind="stable")
+    unsound = np.ones(len(names), bool)
+    unsound[_sound(unreliable, left_out)] = False
+    order = np.lexsort((-elpd, unsound))
     logs, elpd = logs[order], elpd[order]
     root = math.sqrt(len(cells))
     with np.errstate(invalid="ignore"):  # -inf: impossible under a model
@@ -213,6 +222,12 @@ def _table(
         tuple(int(unreliable[n]) for n in order),
         {names[n]: several[n] for n in order},
     )
+
+
+def _sound(unreliable: Sequence[int], left_out: int) -> list[int]:
+    """Return the models whose leave-one-out densities are reliable; all, if none are."""
+    found = [n for n, number in enumerate(unreliable) if number <= _UNSOUND * left_out]
+    return found or list(range(len(unreliable)))
 
 
 def _size(model: FactorModel) -> tuple[int, int, bool]:

@@ -16,7 +16,7 @@ from ..errors import DataError
 from ..runs.draws import Draws
 from ..runs.result import Result
 from .predict import Floats, Prediction
-from .psis import loo
+from .psis import excess, loo
 
 _CELLS = 4_000_000
 """Log densities held at a time."""
@@ -74,7 +74,7 @@ def densities(
 ) -> tuple[Floats, Floats]:
     """Return log p(v_n | V) under some of the draws, and k̂; of an entry that was trained on, of leave-one-out.
 
-    k̂ is -inf where nothing had to be left out.
+    k̂ is -inf where nothing had to be left out. Leave-one-out densities are corrected for the number of draws.
     """
     out, tail = np.empty(len(cells)), np.full(len(cells), -np.inf)
     step = max(1, _CELLS // draws.phi.size)
@@ -85,5 +85,6 @@ def densities(
         out[at] = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
         seen = np.flatnonzero(trained[at])
         if len(seen):
-            out[first + seen], tail[first + seen] = loo(each[:, seen])
+            found, tail[first + seen] = loo(each[:, seen])
+            out[first + seen] = found - excess(each[:, seen])
     return out, tail

@@ -254,7 +254,7 @@ class Posterior(Views):
         self,
         n: int = 10,
         candidates: tuple[ArrayLike, ArrayLike] | None = None,
-        by: str = "information",
+        by: str = "prediction",
         seed: int = 0,
     ) -> Query:
         """Return the n unobserved entries whose values would teach most, for active learning.
@@ -265,7 +265,8 @@ class Posterior(Views):
             Pairs (rows, cols) to choose from, as labels if the data has them; by default all entries that were not
             observed, or a random sample of 200,000 cells.
         by
-            "information": ½ log(1 + Var[μ] / noise), the expected information gain; or "variance": Var[μ]. Either is
+            "prediction": the expected reduction of the variance of the predictions of all candidates; "information":
+            ½ log(1 + Var[μ] / noise), the expected information gain about the entry itself; "variance": Var[μ]. Each is
             that given the entries chosen before.
         seed
             For that sample.

@@ -1,11 +1,12 @@
 """Active learning: the unobserved entries whose values would teach most.
 
+    prediction  = Σ_t Cov(μ, μ_t)² / (Var[μ] + E[Var(v | μ, θ)]),   t the other candidates: see `reduction.py`
     information = ½ log(1 + Var[μ] / E[Var(v | μ, θ)])
 
-is what observing v is expected to tell about its own μ, in nats, for normal v and μ; for other likelihoods it is that
-of the normal distributions with the same moments. "variance" is Var[μ], whatever the noise. Entries are chosen one
-after the other: each is expected to reduce the variance of the others by Cov² / (Var + noise), so that a batch does not
-ask the same question twice.
+is what observing v is expected to take from the variance of the predictions, and to tell about its own μ, in nats, for
+normal v and μ; for other likelihoods it is that of the normal distributions with the same moments. "variance" is
+Var[μ], whatever the noise. Entries are chosen one after the other: each is expected to reduce the variance of the
+others by Cov² / (Var + noise), so that a batch does not ask the same question twice.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from ..runs.draws import check_factors
 from ..runs.result import Result
 from ..system.table import table
 from .predict import Floats, Prediction, check_seed
+from .reduction import Reduction
 
-CRITERIA = ("information", "variance")
+CRITERIA = ("prediction", "information", "variance")
 
 _MOST = 200_000
 """Unobserved cells that are considered: of more, a random sample."""
@@ -89,12 +91,7 @@ def query(posterior: Result, n: int, candidates: Any, by: str, seed: int) -> Que
         raise DataError(f"by must be one of {', '.join(CRITERIA)}, got {by!r}")
     rows, cols = _candidates(posterior, candidates, check_seed(seed))
     p = Prediction(posterior.draws, posterior.model.likelihood, rows, cols)
-    score = _score(p, by)
-    short = np.argsort(-score, kind="stable")[: _SHORTLIST * int(n)]
-    chosen, scores = _greedy(
-        Prediction(posterior.draws, posterior.model.likelihood, rows[short], cols[short]), int(n), by
-    )
-    at = short[chosen]
+    at, scores = _chosen(posterior, p, int(n), by)
     return Query(
         named(posterior.row_labels, rows[at]),
         named(posterior.col_labels, cols[at]),
@@ -102,6 +99,18 @@ def query(posterior: Result, n: int, candidates: Any, by: str, seed: int) -> Que
         p.mean[at],
         p.sd[at],
     )
+
+
+def _chosen(posterior: Result, p: Prediction, n: int, by: str) -> tuple[NDArray[np.int64], Floats]:
+    """Return the positions of n candidates, one after the other, and their scores."""
+    rows, cols = p.rows, p.cols
+    if by == "prediction":
+        return Reduction(posterior, rows, cols, _noise(p)).choose(n)
+    score = _score(p, by)
+    short = np.argsort(-score, kind="stable")[: _SHORTLIST * n]
+    nearby = Prediction(posterior.draws, posterior.model.likelihood, rows[short], cols[short])
+    chosen, scores = _greedy(nearby, n, by)
+    return short[chosen], scores
 
 
 def _candidates(p: Result, given: Any, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

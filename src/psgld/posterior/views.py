@@ -56,3 +56,13 @@ class Views(Result):
         from .report import write_report
 
         return write_report(self, path, test, data, title)
+
+    def to_anndata(self, adata: Any, key: str = "psgld", level: float = 0.9) -> Any:
+        """Write the aligned components to an AnnData object, by the names of its cells and genes; return it.
+
+        `.obsm["X_psgld"]` has the loadings of the rows, (cells, K), `.varm["psgld"]` those of the columns, each with
+        `…_low` and `…_high`, the ends of their intervals; `.uns["psgld"]` has share and stability of each component.
+        """
+        from .anndata import to_anndata
+
+        return to_anndata(self, adata, key, level)
