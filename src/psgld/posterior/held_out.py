@@ -15,6 +15,7 @@ from ..data.tables import frame_triples, is_frame
 from ..errors import DataError
 from ..runs.draws import Draws
 from ..runs.result import Result
+from .cavity import cavity_densities, has_cavity
 from .predict import Floats, Prediction
 from .psis import excess, loo
 
@@ -74,17 +75,22 @@ def densities(
 ) -> tuple[Floats, Floats]:
     """Return log p(v_n | V) under some of the draws, and k̂; of an entry that was trained on, of leave-one-out.
 
-    k̂ is -inf where nothing had to be left out. Leave-one-out densities are corrected for the number of draws.
+    k̂ is -inf where nothing had to be left out. Leave-one-out densities of normal observations come from the moments of
+    η, others from importance ratios, corrected for the number of draws.
     """
+    likelihood = posterior.model.likelihood
     out, tail = np.empty(len(cells)), np.full(len(cells), -np.inf)
     step = max(1, _CELLS // draws.phi.size)
     for first in range(0, len(cells), step):
         at = slice(first, first + step)
         part = cells.part(at)
-        each = Prediction(draws, posterior.model.likelihood, part.rows, part.cols).log_densities(part.values)
+        each = Prediction(draws, likelihood, part.rows, part.cols).log_densities(part.values)
         out[at] = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
         seen = np.flatnonzero(trained[at])
-        if len(seen):
+        if len(seen) and has_cavity(likelihood):
+            where = part.rows[seen], part.cols[seen], part.values[seen]
+            out[first + seen], tail[first + seen] = cavity_densities(draws, likelihood, *where)
+        elif len(seen):
             found, tail[first + seen] = loo(each[:, seen])
             out[first + seen] = found - excess(each[:, seen])
     return out, tail
