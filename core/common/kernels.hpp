@@ -82,6 +82,12 @@ constexpr int tiles_of(int64_t rows, int64_t columns, int64_t entries) {
 constexpr int whole_stride(int components) { return (components + 15) / 16 * 16; }
 constexpr int close_stride(int components) { return (components + 3) / 4 * 4; }
 
+// What becomes of rows without entries: a step as for others, nothing, or a draw from their prior.
+enum class Empty : int { move, stay, draw };
+
+// They are drawn every so many iterations.
+constexpr int kEmptyEvery = 4;
+
 // How the rows of one factor move. Vectors have `stride` entries, kRowRun times; components that do not move
 // have move = 0.
 template <class T>
@@ -98,17 +104,19 @@ struct Rule {
   uint32_t tag;  // factor, in the noise counter: 0 = W, 1 = H
   uint64_t key, iteration;
   const T* coupling;  // stride x whole_stride: the precision of whole rows without its diagonal, or none
+  Empty empty;
+  const T *prior_mean, *prior_sd;  // from which rows without entries are drawn
 };
 
 template <class T>
 struct Strip {
-  int rows, stride;
-  T* x;                   // rows x stride
-  T* momentum;            // likewise, where rho > 0
-  const uint32_t* ids;    // original indices
-  const T* counts;        // observed entries of each row, or the sum of their weights
-  const T* inverse_root;  // 1 / sqrt(b), rows x stride: the non-negative metric
-  T* sum;                 // where the passes that do not move anything add up
+  int rows, full, occupied, stride;  // rows up to `full` have entries, those from `occupied` on have none
+  T* x;                              // rows x stride
+  T* momentum;                       // likewise, where rho > 0
+  const uint32_t* ids;               // original indices
+  const T* counts;                   // observed entries of each row, or the sum of their weights
+  const T* inverse_root;             // 1 / sqrt(b), rows x stride: the non-negative metric
+  T* sum;                            // where the passes that do not move anything add up
 };
 
 }  // namespace psgld

@@ -38,11 +38,20 @@ Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelih
   auto prepare = [&](Factor<T>& factor, const Side<T>& side, uint32_t tag, int stride) {
     factor.x = Aligned<T>(side.positions * stride);
     factor.stride = stride;
-    for (auto* vector : {&factor.linear, &factor.quadratic, &factor.move, &factor.curvature, &factor.ridge})
+    for (auto* vector : {&factor.linear, &factor.quadratic, &factor.move, &factor.curvature, &factor.ridge,
+                         &factor.prior_mean, &factor.prior_sd})
       *vector = Aligned<T>(kRowRun * stride);
     std::fill_n(factor.ridge.data(), kRowRun * stride, T(1));
     set_vector(factor.move, std::vector<T>(components, 1));
     factor.tag = tag;
+    for (size_t b = 0; b < side.rows.size(); ++b) {
+      const T* counts = side.counts.data() + side.first[b];
+      int full = 0, occupied = side.rows[b];
+      while (full < occupied && counts[full] != T(0)) ++full;
+      while (occupied > 0 && counts[occupied - 1] == T(0)) --occupied;
+      factor.full.push_back(full);
+      factor.occupied.push_back(occupied);
+    }
   };
   const bool whole = grid.blocks[0].dense || likelihood.zeros;
   prepare(outer, grid.outer, swapped ? 1 : 0,
@@ -57,6 +66,17 @@ Chain<T>::Chain(const Grid<T>& grid, int components, bool swapped, const Likelih
 
 template <class T>
 Chain<T>::~Chain() = default;
+
+template <class T>
+void Chain<T>::prepare_empty(Factor<T>& f) const {
+  f.draws_empty = !mirror && f.inverse == 0 && !f.coupling.data();
+  for (int k = 0; k < components; ++k) {
+    const bool moves = f.move[k] != 0;
+    if (moves && !(f.quadratic[k] > 0)) f.draws_empty = false;
+    f.prior_mean[k] = moves ? f.linear[k] / f.quadratic[k] : 0;
+    f.prior_sd[k] = moves ? std::sqrt(temperature / f.quadratic[k]) : 0;
+  }
+}
 
 template <class T>
 Rule<T> Chain<T>::rule(const Factor<T>& f, uint64_t t, double step, double scale) const {
@@ -77,7 +97,12 @@ Rule<T> Chain<T>::rule(const Factor<T>& f, uint64_t t, double step, double scale
           f.tag,
           key,
           t,
-          f.coupling.data()};
+          f.coupling.data(),
+          !f.draws_empty         ? Empty::move
+          : t % kEmptyEvery == 0 ? Empty::draw
+                                 : Empty::stay,
+          f.prior_mean.data(),
+          f.prior_sd.data()};
 }
 
 template <class T>
@@ -85,6 +110,8 @@ Strip<T> Chain<T>::strip(const Side<T>& side, const Factor<T>& f, int number) co
   const size_t first = side.first[number], at = first * f.stride;
   auto row = [at](const Aligned<T>& a) { return a.data() ? a.data() + at : nullptr; };
   return {side.rows[number],
+          f.full[number],
+          f.occupied[number],
           f.stride,
           row(f.x),
           row(f.momentum),
@@ -249,6 +276,7 @@ void Chain<T>::advance(Pool& pool, const Stretch& s, Range strips, const Marks<T
                          marks->kernel[mark++] = std::accumulate(totals.begin(), totals.end(), 0.0);
                        }};
   changed();
+  for (auto* f : {&outer, &inner}) prepare_empty(*f);
   run(
       pool, s.parts.size(), strips,
       [&](size_t q) {

@@ -17,8 +17,11 @@ namespace psgld {
 template <class T>
 struct Factor {
   Aligned<T> x, momentum, inverse_root, sum, saved;
-  Aligned<T> linear, quadratic, move, curvature, ridge;
+  Aligned<T> linear, quadratic, move, curvature, ridge, prior_mean, prior_sd;
   Aligned<T> coupling;  // of the components of a row, where its precision is no diagonal
+  std::vector<int> full,
+      occupied;  // of each strip: rows up to the first have entries, from the second on none
+  bool draws_empty = false;
   T inverse = 0;
   uint32_t tag = 0;
   int stride = 0;
@@ -159,6 +162,8 @@ class Chain {
   };
 
   Rule<T> rule(const Factor<T>& factor, uint64_t t, double step, double scale) const;
+  // Prepares the draws of rows without entries, if the prior is normal with independent components.
+  void prepare_empty(Factor<T>& factor) const;
   Strip<T> strip(const Side<T>& side, const Factor<T>& factor, int number) const;
   void run(Pool& pool, size_t n, Range strips, const std::function<Iteration(size_t)>& iteration,
            const AtMark& at_mark = {});

@@ -91,6 +91,11 @@ void clear_tile(const Block<T>& block, const Strip<T>& inner, int tile, T* parti
 }
 
 template <class T>
+T* kept_buffer(const Rule<T>& rule, ThreadScratch* scratch) {
+  return scratch->kept.get<T>(static_cast<size_t>(kRowTile) * rule.stride);
+}
+
+template <class T>
 float* noise_buffer(const Rule<T>& rule, ThreadScratch* scratch) {
   // A row is read to the end of its last vector, past its own noise.
   return scratch->noise.get<float>(static_cast<size_t>(kRowTile) * (rule.components + 4) + rule.stride + 64);
@@ -172,7 +177,9 @@ double outer_rows(const BlockRows<T>& work, T* partial, Scratch* opaque) {
 
   const T* coupling = pass == Pass::langevin ? scaled_coupling(rule, scratch) : nullptr;
   float* noise = noise_buffer(rule, scratch);
-  for (int r = first; r < last; r += tile) {
+  // Dense panels also begin the gradients of the inner rows, so none is left out.
+  const int end = pass == Pass::langevin && !block.dense ? std::min(last, first_skipped(rule, outer)) : last;
+  for (int r = first; r < end; r += tile) {
     const int n = last - r < tile ? last - r : tile;
     T* x = outer.x + static_cast<size_t>(r) * stride;
     T* gradient = block.tiles > 1 ? gradients + (r - first) / tile * panel_size : gradients;
@@ -196,6 +203,7 @@ double outer_rows(const BlockRows<T>& work, T* partial, Scratch* opaque) {
       for (int s = 0; s < n; s += kRowTile)
         step_rows(rule, outer, r + s, n - s < kRowTile ? n - s : kRowTile,
                   gradient + static_cast<size_t>(s) * stride, scratch->pattern, noise,
+                  kept_buffer(rule, scratch),
                   wanted_ahead(block, outer, inner, partial, r + s + tile, r + s + tile + kRowTile, last));
     } else {
       add_rows(outer.sum + static_cast<size_t>(r) * stride, gradient, static_cast<size_t>(n) * stride);
@@ -226,9 +234,10 @@ void inner_rows(const Likelihood<T>& likelihood, Pass pass, const Rule<T>& rule,
   if (const T* coupling = scaled_coupling(rule, scratch))
     couple(coupling, rule, inner.x, padded(inner.rows), total, scratch);
   float* noise = noise_buffer(rule, scratch);
-  for (int r = 0; r < inner.rows; r += kRowTile)
+  const int end = first_skipped(rule, inner);
+  for (int r = 0; r < end; r += kRowTile)
     step_rows(rule, inner, r, inner.rows - r < kRowTile ? inner.rows - r : kRowTile,
-              total + static_cast<size_t>(r) * stride, scratch->pattern, noise,
+              total + static_cast<size_t>(r) * stride, scratch->pattern, noise, kept_buffer(rule, scratch),
               rows_ahead(inner, r + kRowTile, r + 2 * kRowTile));
 }
 

@@ -9,7 +9,7 @@ namespace psgld::PSGLD_ISA {
 // (Everything compiled per level lives in that level's namespace: the linker must never mix two levels.)
 struct ThreadScratch {
   NoisePattern pattern;
-  Buffer noise, gradient, packed, panel, zeros, coupling, matrix;
+  Buffer noise, kept, gradient, packed, panel, zeros, coupling, matrix;
   Buffer words, bins, start, index, tile_row, value, weight;  // of a subsample
 };
 

@@ -23,6 +23,9 @@
 // in x would not know that D changes under it, and miss the posterior at any step.
 //
 // A prior of shape below 1 has no bound at zero: near_zero.hpp has the coordinate in which it has one.
+//
+// A row without entries has the distribution of its prior. If that is normal, it is drawn from it in some
+// iterations, and stays as it is in the others, which leave it out (`first_skipped`).
 #pragma once
 
 #include <algorithm>
@@ -236,10 +239,43 @@ inline void move_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
   }
 }
 
+// The first of the rows that an iteration leaves out, up to the end of the strip.
+template <class T>
+inline int first_skipped(const Rule<T>& rule, const Strip<T>& strip) {
+  return rule.empty == Empty::stay ? strip.occupied : strip.rows;
+}
+
+// Those of rows [first, first + n) that have no entries; their momentum stays 0.
+template <class T>
+inline void draw_empty_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n,
+                            const float* noise) {
+  const int noise_stride = (rule.components + 3) / 4 * 4;
+  for (int r = 0; r < n; ++r) {
+    if (strip.counts[first + r] != 0) continue;
+    T* x = strip.x + static_cast<size_t>(first + r) * rule.stride;
+    const float* z = noise + r * noise_stride;
+#pragma GCC ivdep
+    for (int k = 0; k < rule.components; ++k)
+      x[k] = rule.move[k] != 0 ? rule.prior_mean[k] + rule.prior_sd[k] * static_cast<T>(z[k]) : x[k];
+  }
+}
+
+// Copies those of rows [first, first + n) that have no entries, from the factor or back to it.
+template <class T, bool back>
+inline void keep_empty_rows(const Strip<T>& strip, int first, int n, T* kept) {
+  const size_t stride = strip.stride, size = sizeof(T) * stride;
+  for (int r = 0; r < n; ++r) {
+    if (strip.counts[first + r] != 0) continue;
+    T *x = strip.x + (first + r) * stride, *to = kept + r * stride;
+    back ? std::memcpy(x, to, size) : std::memcpy(to, x, size);
+    if (back && strip.momentum) std::memset(strip.momentum + (first + r) * stride, 0, size);
+  }
+}
+
 // Rows [first, first + n), n <= kRowTile; what is `wanted` next is fetched from memory meanwhile.
 template <class T>
 inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int n, const T* gradient,
-                      NoisePattern& pattern, float* noise, const Wanted<T>& wanted) {
+                      NoisePattern& pattern, float* noise, T* kept, const Wanted<T>& wanted) {
   const int quartets = (rule.components + 3) / 4;
   Prefetch<T> ahead(wanted, 2 * kRowTile / kNoiseRows * quartets);
   auto make_noise = [&](auto&& meanwhile) {
@@ -257,6 +293,8 @@ inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
   } else {
     make_noise([&] { ahead.turn(); });
   }
+  const bool some_empty = rule.empty != Empty::move && first + n > strip.full;
+  if (some_empty) keep_empty_rows<T, false>(strip, first, n, kept);
   auto move = [&]<Metric metric, bool second_order>() {
     if constexpr (!Tail<T>::kNever)
       if (rule.stride % kLanes<T>)
@@ -268,12 +306,18 @@ inline void step_rows(const Rule<T>& rule, const Strip<T>& strip, int first, int
   };
   switch (rule.metric) {
     case Metric::non_negative:
-      return go.template operator()<Metric::non_negative>();
+      go.template operator()<Metric::non_negative>();
+      break;
     case Metric::real_valued:
-      return go.template operator()<Metric::real_valued>();
+      go.template operator()<Metric::real_valued>();
+      break;
     case Metric::identity:
-      return go.template operator()<Metric::identity>();
+      go.template operator()<Metric::identity>();
+      break;
   }
+  if (!some_empty) return;
+  keep_empty_rows<T, true>(strip, first, n, kept);
+  if (rule.empty == Empty::draw) draw_empty_rows(rule, strip, first, n, noise);
 }
 
 }  // namespace psgld::PSGLD_ISA

@@ -127,7 +127,8 @@ class Problem:
                 b = np.outer((~np.isnan(self.V)).sum(axis=1 - which), curvature) + rate
             prior = inverse, linear, quadratic
             rest = self.metric, b, move, nonnegative, self.temperature, KEY, self.momentum, np.zeros_like(b)
-            self.rules.append(reference.Rule(which, *prior, *rest))
+            empty = np.isnan(self.V).all(axis=1 - which)
+            self.rules.append(reference.Rule(which, *prior, *rest, empty))
 
     @property
     def blocks(self):

@@ -146,6 +146,7 @@ def rule(metric="identity", **changes):
         "b": np.ones((4, 2)), "move": ones, "mirror": False, "temperature": 0.0, "key": 0, "momentum": 0.0,
     }  # fmt: skip
     settings = {**defaults, **changes}
+    settings.setdefault("empty", np.zeros(len(settings["b"]), bool))
     return reference.Rule(**settings, m=np.zeros(settings["b"].shape))
 
 

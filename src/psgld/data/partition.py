@@ -133,8 +133,11 @@ class Assigned(Partition):
     def cut(self, observations: Source, blocks: int) -> ModeStrips:
         """Return the strips of each mode."""
         check_blocks(blocks, observations.shape)
-        sides = zip((self.rows, self.cols), observations.shape, ("rows", "columns"), strict=True)
-        return tuple(_assigned(np.asarray(strip), n, blocks, name) for strip, n, name in sides)
+        sides = zip((self.rows, self.cols), ("rows", "columns"), strict=True)
+        return tuple(
+            _assigned(np.asarray(strip), observations.counts(axis), blocks, name)
+            for axis, (strip, name) in enumerate(sides)
+        )
 
 
 PARTITIONS: dict[str, type[Partition]] = {"shuffled": Shuffled, "in-order": InOrder, "assigned": Assigned}
@@ -177,10 +180,18 @@ def balanced(order: IntArray, counts: IntArray, blocks: int) -> Strips:
     steps = np.arange(1, blocks)
     bounds = np.maximum.accumulate(bounds - steps) + steps
     bounds = np.minimum(bounds, n - blocks + steps)
-    return Strips(order.astype(np.int64), np.concatenate([[0], bounds, [n]]).astype(np.int64))
+    bounds = np.concatenate([[0], bounds, [n]]).astype(np.int64)
+    return Strips(_empty_last(order.astype(np.int64), counts, bounds), bounds)
 
 
-def _assigned(strip: NDArray[np.generic], n: int, blocks: int, name: str) -> Strips:
+def _empty_last(order: IntArray, counts: IntArray, bounds: IntArray) -> IntArray:
+    """Return the order with the rows that have no entries at the ends of the strips, where iterations omit them."""
+    strip = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    return order[np.lexsort((counts[order] == 0, strip))]
+
+
+def _assigned(strip: NDArray[np.generic], counts: IntArray, blocks: int, name: str) -> Strips:
+    n = len(counts)
     if strip.shape != (n,):
         raise ModelError(
             f"a strip number is needed for each of the {n} {name}, got an array of shape {strip.shape}"
@@ -192,4 +203,5 @@ def _assigned(strip: NDArray[np.generic], n: int, blocks: int, name: str) -> Str
             f"got {present[:5].tolist()}…"
         )
     order = np.argsort(strip, kind="stable").astype(np.int64)
-    return Strips(order, np.searchsorted(strip[order], np.arange(blocks + 1)).astype(np.int64))
+    bounds = np.searchsorted(strip[order], np.arange(blocks + 1)).astype(np.int64)
+    return Strips(_empty_last(order, counts, bounds), bounds)

@@ -93,7 +93,7 @@ class ReferenceFactors(Factors):
             quadratic = np.diag(quadratic) + coupling
         return Rule(
             which, inverse, linear, quadratic, self._metric, self._bound[which], self._move[which], self._mirror,
-            self._temperature, self._key, self._rho, self._momenta[which],
+            self._temperature, self._key, self._rho, self._momenta[which], self._counts[which] == 0,
         )  # fmt: skip
 
     # -- moving and adding up ----------------------------------------------------------------------------

@@ -20,6 +20,9 @@ from ...data.partition import IntArray, Strips
 from ...models import Likelihood
 from .aes import aes_round
 
+EMPTY_EVERY = 4
+"""Rows without entries are drawn from their prior every so many iterations (`kEmptyEvery` in the core)."""
+
 Array = NDArray[np.float64]
 Words = NDArray[np.uint32]
 
@@ -112,6 +115,11 @@ class Rule:
 
     In the non-negative metric it is the step of u = sqrt(x), for which D = 1/4b. So it is, with or without momentum,
     under a prior of shape < 1 (inverse < 0), whose density has no bound at zero: `NearZero`.
+
+    A row without entries has the distribution of its prior. If that is normal, it is drawn from it, every fourth
+    iteration, and stays as it is in the others:
+
+        x ← linear / quadratic + sqrt(τ / quadratic) z,   m ← 0
     """
 
     factor: int  # 0 = W, 1 = H
@@ -126,6 +134,14 @@ class Rule:
     key: int
     momentum: float  # ρ
     m: Array  # (rows, K), updated in place
+    empty: NDArray[np.bool_]  # (rows,): whether a row has no entries
+
+    @property
+    def draws_empty(self) -> bool:
+        """Whether the prior is normal, with independent components."""
+        if self.mirror or self.inverse != 0.0 or self.quadratic.ndim > 1:
+            return False
+        return bool((self.quadratic[self.move != 0.0] > 0.0).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +207,25 @@ def _step_near_zero(
 
 def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule: Rule) -> Array:
     """Return rows of a factor after iteration t; `gradient` is s/φ times the gradient of the log-likelihood."""
-    b, tau, z = rule.b[rows], rule.temperature, noise(rows, x.shape[1], rule.factor, t, rule.key)
+    z = noise(rows, x.shape[1], rule.factor, t, rule.key)
+    moved = _moved(x, gradient, rows, z, epsilon, rule)
+    if not rule.draws_empty:
+        return moved
+    empty = rule.empty[rows, None]
+    rule.m[rows] = np.where(empty, 0.0, rule.m[rows])
+    return np.where(empty, _drawn(x, z, rule) if t % EMPTY_EVERY == 0 else x, moved)
+
+
+def _drawn(x: Array, z: Array, rule: Rule) -> Array:
+    """Return draws from the normal prior; components that are fixed are those of x."""
+    precision = np.where(rule.move == 0.0, 1.0, rule.quadratic)
+    drawn = rule.linear / precision + np.sqrt(rule.temperature / precision) * z
+    return np.where(rule.move == 0.0, x, drawn)
+
+
+def _moved(x: Array, gradient: Array, rows: IntArray, z: Array, epsilon: float, rule: Rule) -> Array:
+    """Return the rows after a Langevin step."""
+    b, tau = rule.b[rows], rule.temperature
     pull = rule.quadratic * x if rule.quadratic.ndim == 1 else x @ rule.quadratic
     g = gradient + rule.linear - pull
     if (power := _power(rule)) is not None:
