@@ -19,8 +19,9 @@ from .loop import Plan
 from .progress import ProgressOption
 from .warm_start import Start
 
-_SHARE, _SHARE_OF_CHILDREN = 2, 4
-"""A short chain takes the burn-in of a chain divided by this number: one from a random start, and one of a child."""
+_SHARE = 2
+"""A short chain takes the burn-in of a chain divided by this number, a child too: after less, its level is not yet that
+of its mode."""
 
 _GENERATIONS = 4
 """How often the best states are crossed, if factors are non-negative (`crossover.py`)."""
@@ -56,12 +57,13 @@ def best_start(
     """
     search, model, tune = _Search(work, engine, progress), work.setup.model, work.plan.tune
     own = iter(chain_keys(keys[0], starts * (1 + _GENERATIONS)))
-    search.run(list(islice(own, starts)), max(1, tune // _SHARE), None)
+    length = max(1, tune // _SHARE)
+    search.run(list(islice(own, starts)), length, None)
     if model.nonnegative and model.rank > 1:
         rng = np.random.default_rng(keys[0])
         for _ in range(_GENERATIONS):
             begin = Start(children(search.best(starts), starts, rng), model)
-            search.run(list(islice(own, starts)), max(1, tune // _SHARE_OF_CHILDREN), begin)
+            search.run(list(islice(own, starts)), length, begin)
     return Start(search.best(1)[0], model), {"number": starts, **search.record()}
 
 
