@@ -22,10 +22,10 @@ struct Entries {
 };
 
 template <class T>
-void gather(const FoldIn<T>& f, const double* all, int64_t r, int64_t s, Entries& e) {
+void gather(const FoldIn& f, const T* h, const double* all, int64_t r, int64_t s, Entries& e) {
   const int64_t first = f.start[r], last = f.start[r + 1];
   const int k = f.components;
-  const T* h = f.h + s * f.columns * k;
+  h += s * f.columns * k;
   const bool sums = families()[f.family].unit_weight;
   e.phi = f.phi[s];
   e.total.assign(k, 0.0);
@@ -90,8 +90,7 @@ double slice(double at, F&& f, Stream& z) {
 
 // Where a row starts: at 0, or where it is not negative at the right size: the row's sum, or the prior if the
 // row is empty.
-template <class T>
-std::vector<double> first_row(const FoldIn<T>& f, const double* linear, const Entries& e) {
+std::vector<double> first_row(const FoldIn& f, const double* linear, const Entries& e) {
   const int k = f.components;
   std::vector<double> w(k);
   if (f.real) return w;
@@ -106,8 +105,7 @@ std::vector<double> first_row(const FoldIn<T>& f, const double* linear, const En
 }
 
 // What the prior's precision of whole rows adds to the linear part of component c.
-template <class T>
-double coupled(const FoldIn<T>& f, int64_t s, int c, const std::vector<double>& w) {
+double coupled(const FoldIn& f, int64_t s, int c, const std::vector<double>& w) {
   double sum = 0.0;
   if (!f.coupling) return sum;
   const int k = f.components;
@@ -116,8 +114,9 @@ double coupled(const FoldIn<T>& f, int64_t s, int c, const std::vector<double>& 
   return sum;
 }
 
-template <class T, class Family>
-void sample_row(const FoldIn<T>& f, const Family& family, int64_t r, int64_t s, Entries& e, T* out) {
+// Doubles, whatever the factors are: one per family to compile.
+template <class Family>
+std::vector<double> sample_row(const FoldIn& f, const Family& family, int64_t r, int64_t s, Entries& e) {
   const int k = f.components;
   const size_t n = e.size();
   const double *linear = f.linear + s * k, *quadratic = f.quadratic + s * k;
@@ -147,30 +146,33 @@ void sample_row(const FoldIn<T>& f, const Family& family, int64_t r, int64_t s, 
       for (size_t q = 0; q < n; ++q) e.mu[q] = e.base[q] + w[c] * h[q];
     }
   }
-  for (int c = 0; c < k; ++c) out[c] = static_cast<T>(w[c]);
+  return w;
 }
 
 }  // namespace
 
 template <class T>
-void fold_in(Pool& pool, const FoldIn<T>& f, T* out) {
+void fold_in(Pool& pool, const FoldIn& f, const T* h, T* out) {
   std::vector<double> all(f.zeros ? f.draws * f.components : 0);
   if (f.zeros)
     for (int64_t s = 0; s < f.draws; ++s)
       for (int64_t j = 0; j < f.columns; ++j)
         for (int c = 0; c < f.components; ++c)
-          all[s * f.components + c] += f.h[(s * f.columns + j) * f.components + c];
+          all[s * f.components + c] += h[(s * f.columns + j) * f.components + c];
   for_each(
       pool, f.rows * f.draws, [](int) { return Entries{}; },
       [&](int64_t task, Entries& e) {
         const int64_t s = task / f.rows, r = task % f.rows;
-        gather(f, all.data(), r, s, e);
-        scalar::with_family(f.likelihood(s),
-                            [&](auto family) { sample_row(f, family, r, s, e, out + task * f.components); });
+        gather(f, h, all.data(), r, s, e);
+        scalar::with_family(f.likelihood(s), [&](auto family) {
+          const std::vector<double> w = sample_row(f, family, r, s, e);
+          std::transform(w.begin(), w.end(), out + task * f.components,
+                         [](double x) { return static_cast<T>(x); });
+        });
       });
 }
 
-template void fold_in<float>(Pool&, const FoldIn<float>&, float*);
-template void fold_in<double>(Pool&, const FoldIn<double>&, double*);
+template void fold_in<float>(Pool&, const FoldIn&, const float*, float*);
+template void fold_in<double>(Pool&, const FoldIn&, const double*, double*);
 
 }  // namespace psgld

@@ -15,11 +15,9 @@
 
 namespace psgld {
 
-template <class T>
 struct FoldIn {
   int64_t draws, columns, rows;
   int components;
-  const T* h;                        // draws x columns x components
   const double* phi;                 // one per draw
   const double *linear, *quadratic;  // draws x components
   const double* coupling;  // draws x components x components, of which the diagonal is not read; or null
@@ -43,8 +41,8 @@ struct FoldIn {
   }
 };
 
-// out: draws x rows x components.
+// h: draws x columns x components. out: draws x rows x components.
 template <class T>
-void fold_in(Pool&, const FoldIn<T>&, T* out);
+void fold_in(Pool&, const FoldIn&, const T* h, T* out);
 
 }  // namespace psgld
