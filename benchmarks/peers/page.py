@@ -74,8 +74,13 @@ def _about(results: Table, runs: list[Table]) -> str:
 
 
 def _versions(runs: list[Table]) -> str:
-    """Return the packages and their versions; of this project, where it is known, the commit."""
-    found = {f"{run['peer']} {run.get('revision') or run.get('version', '')}".strip(): None for run in runs}
+    """Return the packages and their versions; of this project, where it is known, the commit.
+
+    A run that was stopped does not say its version.
+    """
+    found = {
+        f"{run['peer']} {known}": None for run in runs if (known := run.get("revision") or run.get("version"))
+    }
     return ", ".join(found)
 
 

@@ -37,8 +37,9 @@ def curves(results: dict[str, Any], path: Path) -> bool:
             color=f"C{peers.index(run['peer'])}", lw=1.4, label=f"{run['peer']}, {run['variant']}",
         )  # fmt: skip
     axes.set(xscale="log", xlabel="seconds", ylabel=label, title=results["problem"])
-    axes.set_ylim(*_limits([[p[score] for p in run["curve"] if score in p] for run in runs]))
-    for bar in results["about"].get("bars", ()):
+    bars = results["about"].get("bars", [])
+    axes.set_ylim(*_limits([[p[score] for p in run["curve"] if score in p] for run in runs], bars))
+    for bar in bars:
         axes.axhline(bar, color="0.85", lw=0.8, zorder=0)
     axes.legend(fontsize="small", frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,13 +48,13 @@ def curves(results: dict[str, Any], path: Path) -> bool:
     return True
 
 
-def _limits(scores: list[list[float]]) -> tuple[float, float]:
-    """Return limits that show where each curve ends, and its best value."""
+def _limits(scores: list[list[float]], bars: list[float]) -> tuple[float, float]:
+    """Return limits that show where each curve ends, its best value, and the bars."""
     shown = [value for curve in scores for value in (curve[-1], min(curve), max(curve))]
     ends = sorted(curve[-1] for curve in scores)
     middle = ends[len(ends) // 2]
     spread = 3 * sorted(abs(end - middle) for end in ends)[len(ends) // 2] or 0.1 * abs(middle)
     inside = [value for value in shown if abs(value - middle) <= spread]
-    low, high = min(inside), max(inside)
+    low, high = min(inside + bars), max(inside + bars)
     room = _ROOM * (high - low) or 0.01
     return low - room, high + room

@@ -97,18 +97,27 @@ class Record:
         self._started = (time.perf_counter(), time.process_time())
 
     def draw(
-        self, passes: int, mu: Array, sd: float | None = None, total: float = 0.0, keep: bool = True
+        self,
+        passes: int,
+        mu: Array,
+        sd: float | None = None,
+        total: float = 0.0,
+        keep: bool = True,
+        seconds: float | None = None,
     ) -> None:
         """Record a draw: the means of the held-out entries, sd of the noise, sum of the means of all cells.
 
-        Draws of the burn-in (`keep=False`) are scored one by one, all others by the average so far.
+        Draws of the burn-in (`keep=False`) are scored one by one, all others by the average so far. `seconds` is the
+        time of the draw, if the peer recorded it itself and returned all draws at once.
         """
         mixture = self._draws if keep else _Mixture(self._problem.test.values)
         mixture.add(mu, sd, total)
         scores = self._scores(mixture.mean, mixture.total)
         if sd is not None:
             scores |= mixture.scores()
-        self._point(passes, kept=keep, mu=[float(x) for x in mu[:TRACED]] if keep else None, **scores)
+        clock = {} if seconds is None else {"seconds": seconds}
+        traced = [float(x) for x in mu[:TRACED]] if keep else None
+        self._point(passes, kept=keep, mu=traced, **scores, **clock)
 
     def estimate(self, passes: int, mu: Array, total: float = 0.0) -> None:
         """Record a point estimate. Its density of ratings is normal, with the sd of the errors on validation data."""
@@ -153,7 +162,7 @@ class Record:
         return {}
 
     def _point(self, passes: int, **scores: Any) -> None:
-        self._write(passes=passes, seconds=self._seconds, cpu=self._cpu, **scores)
+        self._write(**({"passes": passes, "seconds": self._seconds, "cpu": self._cpu} | scores))
 
     def _write(self, **values: Any) -> None:
         found = {name: value for name, value in values.items() if value is not None}

@@ -49,6 +49,8 @@ _ALS = {"iterations": [1, 2, 5, 10]}
 _VI = {"iterations": [10, 25, 50, 100]}
 _KL = {"iterations": [10, 20, 50, 100, 200]}
 _POSTERIOR = {"model": "fixed"}
+_OFTEN = {"draws": 6000, "thin": 10}
+"""As many iterations as by default, where draws are further apart than they are correlated."""
 
 PSGLD = Peer(
     "psgld", "psgld", None,
@@ -68,7 +70,14 @@ PSGLD = Peer(
             _each("shape", (0.1, 0.3, 1.0)),
         ),
         Variant("posterior", "PSGLD", _POSTERIOR | {"sampler": "psgld"}),
-        Variant("posterior", "Gibbs", _POSTERIOR | {"sampler": "gibbs"}, only=("Poisson, 64 × 48",)),
+        Variant("posterior", "PSGLD, thin = 10", _POSTERIOR | {"sampler": "psgld"} | _OFTEN),
+        Variant(
+            "posterior", "PSGLD, thin = 10, ε = 0.4", _POSTERIOR | {"sampler": "psgld", "step_size": 0.4} | _OFTEN
+        ),
+        Variant(
+            "posterior", "Gibbs, thin = 1", _POSTERIOR | {"sampler": "gibbs", "draws": 5000, "thin": 1},
+            only=("Poisson, 64 × 48",),
+        ),
         Variant("clicks", "Bernoulli, biases", {"model": "Bernoulli, biases"}, _each("weight", WEIGHTS)),
         Variant(
             "clicks", "Poisson, GammaPrior(0.3)", {"model": "Poisson, GammaPrior(0.3)"}, _each("weight", WEIGHTS)

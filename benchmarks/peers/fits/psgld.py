@@ -24,6 +24,9 @@ def fit(problem: Problem, settings: dict[str, Any], record: Record) -> None:
     if problem.kind == "clicks":
         _rank_clicks(problem, settings, record)
         return
+    if problem.kind == "posterior":
+        _sample(problem, settings, record)
+        return
     model = _model(problem, settings)
     data = psgld.Observations.from_coo(
         *problem.train, problem.shape, absent="zero" if problem.kind == "counts" else "unobserved"
@@ -49,6 +52,34 @@ def fit(problem: Problem, settings: dict[str, Any], record: Record) -> None:
             sd = chain.hyper.phi**0.5 if problem.kind == "ratings" else None
             record.draw(chain.iteration // setup.cycle, mu, sd, total, keep)
     record.note(divergences=len(chain.divergences))
+
+
+def _sample(problem: Problem, settings: dict[str, Any], record: Record) -> None:
+    """Sample a complete matrix by `psgld.sample`, which records the time of each draw; the first ends the warm-up."""
+    V = np.zeros(problem.shape)
+    V[problem.train.rows, problem.train.cols] = problem.train.values
+    post = psgld.sample(
+        V, _model(problem, settings), sampler=_sampler(settings), engine=psgld.Threads(problem.about["threads"]),
+        draws=settings.get("draws"), thin=settings.get("thin"), chains=1, seed=problem.about["seed"],
+        progress=False,
+    )  # fmt: skip
+    with record.aside():
+        i, j, _ = problem.test
+        mu = np.einsum("dnk,dkn->dn", post.W[0][:, i], post.H[0][:, :, j]).astype(np.float64)
+        seconds, iteration = (post.sample_stats[name][0] for name in ("seconds", "iteration"))
+        cycle = post.settings.get("blocks", 1)
+        for n, draw in enumerate(mu):
+            record.draw(int(iteration[n]) // cycle, draw, keep=n > 0, seconds=float(seconds[n]))
+    record.note(
+        blocks=cycle, tune=post.settings["tune"], thin=post.settings["thin"], divergences=post.divergences
+    )
+
+
+def _sampler(settings: dict[str, Any]) -> Any:
+    """Return the sampler of a variant: with its defaults, or with a constant step size."""
+    if "step_size" in settings:
+        return psgld.PSGLD(step_size=psgld.Constant(settings["step_size"]))
+    return as_sampler(settings["sampler"])
 
 
 def _model(problem: Problem, settings: dict[str, Any]) -> psgld.FactorModel:
