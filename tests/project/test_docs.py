@@ -53,6 +53,7 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.filterwarnings("ignore:.* iterations will take about")  # on a busy machine
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=name)
 def test_examples_run(page, tmp_path, monkeypatch, capsys):
     """Blocks of a page run in order, in one namespace and one directory; commands on small data."""

@@ -78,8 +78,8 @@ def marginal_likelihood(V: Any, model: FactorModel, *, seed: int = 0, **options:
     """Return log p(V) by thermodynamic integration over powers of the likelihood.
 
     Its differences between models are log Bayes factors: a second opinion beside held-out densities. It depends on the
-    priors, also where predictions do not. Parameters of the likelihood that are learnt, such as φ, are fixed at their
-    posterior means. It takes as many runs as there are temperatures, some 15.
+    priors, also where predictions do not, so they are best given. Parameters of the likelihood that are learnt, such as
+    φ, are fixed at their posterior means. It takes as many runs as there are temperatures, some 15.
 
     Parameters
     ----------
@@ -97,8 +97,9 @@ def marginal_likelihood(V: Any, model: FactorModel, *, seed: int = 0, **options:
     >>> import numpy as np, psgld
     >>> rng = np.random.default_rng(0)
     >>> V = rng.poisson(rng.gamma(2, 1, (30, 2)) @ rng.gamma(2, 1, (2, 20)))
-    >>> models = [psgld.FactorModel(rank, "poisson") for rank in (1, 2)]
-    >>> one, two = (psgld.marginal_likelihood(V, m, draws=50, tune=500, thin=5) for m in models)
+    >>> priors = psgld.Exponential(1.0), psgld.Exponential(1.0)
+    >>> models = [psgld.FactorModel(rank, "poisson", *priors) for rank in (1, 2)]
+    >>> one, two = (psgld.marginal_likelihood(V, m, draws=100, tune=500, thin=10) for m in models)
     >>> bool(two.value > one.value)
     True
 
