@@ -30,7 +30,7 @@ BLOCK = re.compile(
 STARTED = re.compile(r"# (?P<file>\w+\.py), started by: (?P<command>.*)\n")
 """The first line of a script: it is saved and started, instead of run here."""
 
-NAMES_RUNS = ("command-line.md", "evaluate.md", "report.md", "shards.md", "mpi.md")
+NAMES_RUNS = ("command-line.md", "evaluate.md", "report.md", "shards.md")
 """Pages whose commands start from runs that they do not make."""
 
 
