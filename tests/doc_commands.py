@@ -23,7 +23,7 @@ SMALL = {  # options that make a command quick, unless the page gives them
     "compare": ["--draws", "20", "--chains", "1", "-q"],
 }
 
-ELSEWHERE = {".", "#!/bin/bash"}
+ELSEWHERE = {"."}
 """Words that begin lines which change the shell of the reader only."""
 
 
@@ -70,6 +70,8 @@ def run(command: str, fails: bool, capsys) -> None:
         command = found[1]
     words = shlex.split(os.path.expandvars(command), comments=True)
     words, target = _redirected(words)
+    if not words:  # a comment
+        return
     if words[0] == "srun":
         words = words[1:]
     if words[0] == "psgld":
