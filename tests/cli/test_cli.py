@@ -613,7 +613,7 @@ def test_the_help_of_all_ends_with_an_example(capsys):
 
 def exported(path):
     if path.suffix == ".csv":
-        return pandas.read_csv(path, keep_default_na=False)
+        return pandas.read_csv(path, keep_default_na=False, float_precision="round_trip")
     return pandas.read_parquet(path)
 
 
