@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psgld.errors import ModelError
+from psgld.models.namespace import namespace
 
 Array = NDArray[np.float64]
 
@@ -17,8 +18,9 @@ _CHUNK = 1 << 16  # terms computed at a time: half a megabyte, so that they stay
 
 
 def real(x: ArrayLike) -> Array:
-    """Return `x` as an array of float64."""
-    return np.asarray(x, dtype=np.float64)
+    """Return `x` as an array of float64; an array of another library is returned unchanged."""
+    foreign = namespace(x) is not np
+    return x if foreign else np.asarray(x, dtype=np.float64)  # type: ignore[return-value]
 
 
 def positive(owner: str, name: str, value: object, remedy: str = "") -> float:

@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 from ...data.partition import IntArray, Strips
 from ...models import Likelihood
 from .aes import aes_round
-
-EMPTY_EVERY = 4
-"""Rows without entries are drawn from their prior every so many iterations (`kEmptyEvery` in the core)."""
+from .moves import EMPTY_EVERY, Numbers, form_of, moved
 
 Array = NDArray[np.float64]
 Words = NDArray[np.uint32]
@@ -114,7 +112,7 @@ class Rule:
         p ← m + ε D ∘ ∇,   m ← ρ p + sqrt((1 - ρ²) ε τ D) ∘ z,   x ← x + (p + m) / 2
 
     In the non-negative metric it is the step of u = sqrt(x), for which D = 1/4b. So it is, with or without momentum,
-    under a prior of shape < 1 (inverse < 0), whose density has no bound at zero: `NearZero`.
+    under a prior of shape < 1 (inverse < 0), whose density has no bound at zero: `moves.py` has the steps.
 
     A row without entries has the distribution of its prior. If that is normal, it is drawn from it, every fourth
     iteration, and stays as it is in the others:
@@ -136,130 +134,19 @@ class Rule:
     m: Array  # (rows, K), updated in place
     empty: NDArray[np.bool_]  # (rows,): whether a row has no entries
 
-    @property
-    def draws_empty(self) -> bool:
-        """Whether the prior is normal, with independent components."""
-        if self.mirror or self.inverse != 0.0 or self.quadratic.ndim > 1:
-            return False
-        return bool((self.quadratic[self.move != 0.0] > 0.0).all())
-
-
-@dataclass(frozen=True, eq=False)
-class NearZero:
-    """The coordinate y of x ≥ 0 of density ∝ x^{p-1}, p < 1, near zero: its density is constant below the edge e.
-
-        y = x where x ≥ e,   y = e + e ((x/e)^p - 1) / p below it,   dx/dy = (x/e)^{1-p}
-
-    It ends at e - e/p, where it is mirrored.
-    """
-
-    power: float
-    edge: Array
-
-    def enter(self, x: Array) -> tuple[Array, Array]:
-        """Return y, and dx/dy below the edge."""
-        share = np.clip(x / self.edge, 1e-18, 1.0)
-        raised = share**self.power
-        return np.where(x < self.edge, self.edge * (1.0 + (raised - 1.0) / self.power), x), share / raised
-
-    def leave(self, y: Array, m: Array) -> tuple[Array, Array]:
-        """Return x and the momentum, after mirroring."""
-        end = self.edge * (1.0 - 1.0 / self.power)
-        m, y = np.where(y < end, -m, m), np.where(y < end, 2.0 * end - y, y)
-        share = np.clip(1.0 + self.power * (y / self.edge - 1.0), 1e-30, 1.0)
-        return np.where(y < self.edge, self.edge * share ** (1.0 / self.power), y), m
-
-
-def _power(rule: Rule) -> float | None:
-    """Return p of `NearZero` for a factor, or None if its density at zero is bounded, or has no integral."""
-    if not (rule.mirror and rule.inverse < 0.0 < rule.temperature):
-        return None
-    power = (2.0 if rule.metric == "non-negative" else 1.0) * (1.0 + rule.inverse / rule.temperature)
-    return power if power > 0.01 else None
-
-
-def _step_near_zero(
-    x: Array, g: Array, rows: IntArray, z: Array, epsilon: float, rule: Rule, power: float
-) -> Array:
-    """Return rows after a step under a prior without a bound at zero; g is the gradient without its `inverse / x`."""
-    b, tau, rho, root = rule.b[rows], rule.temperature, rule.momentum, rule.metric == "non-negative"
-    half = 0.5 * min(epsilon, 1.0)
-    if root:  # the density of u = sqrt(x), D = 1/4b
-        rate, u, g, inverse = epsilon / (4.0 * b), np.sqrt(x), 2.0 * np.sqrt(x) * g, 2.0 * rule.inverse + tau
-        heat = tau * (1.0 - 0.5 * half - 0.25 * half * rule.linear / b) ** 2
-    else:
-        rate, u, inverse = epsilon / b, x, rule.inverse
-        heat = np.full_like(b, tau * (1.0 - half) if rule.metric == "real-valued" else tau)
-    near = np.sqrt(rate)
-    zero = NearZero(power, 2.0 * near)
-    y, slope = zero.enter(u)
-    push = rate * np.where(u < zero.edge, g * slope, g + inverse / np.maximum(u, zero.edge))
-    if root:
-        push = np.minimum(push, 0.5 * (u + near))
-    if rho > 0.0:
-        p = rule.move * (rule.m[rows] + push)
-        m = rho * p + rule.move * np.sqrt((1.0 - rho**2) * tau * rate) * z
-        u, rule.m[rows] = zero.leave(y + 0.5 * (p + m), m)
-    else:
-        u, _ = zero.leave(y + rule.move * (push + np.sqrt(2.0 * rate * heat) * z), np.zeros_like(y))
-    return np.where(rule.move == 0.0, x, u**2 if root else u)
-
 
 def step(x: Array, gradient: Array, rows: IntArray, t: int, epsilon: float, rule: Rule) -> Array:
     """Return rows of a factor after iteration t; `gradient` is s/φ times the gradient of the log-likelihood."""
     z = noise(rows, x.shape[1], rule.factor, t, rule.key)
-    moved = _moved(x, gradient, rows, z, epsilon, rule)
-    if not rule.draws_empty:
-        return moved
-    empty = rule.empty[rows, None]
-    rule.m[rows] = np.where(empty, 0.0, rule.m[rows])
-    return np.where(empty, _drawn(x, z, rule) if t % EMPTY_EVERY == 0 else x, moved)
-
-
-def _drawn(x: Array, z: Array, rule: Rule) -> Array:
-    """Return draws from the normal prior; components that are fixed are those of x."""
-    precision = np.where(rule.move == 0.0, 1.0, rule.quadratic)
-    drawn = rule.linear / precision + np.sqrt(rule.temperature / precision) * z
-    return np.where(rule.move == 0.0, x, drawn)
-
-
-def _moved(x: Array, gradient: Array, rows: IntArray, z: Array, epsilon: float, rule: Rule) -> Array:
-    """Return the rows after a Langevin step."""
-    b, tau = rule.b[rows], rule.temperature
-    pull = rule.quadratic * x if rule.quadratic.ndim == 1 else x @ rule.quadratic
-    g = gradient + rule.linear - pull
-    if (power := _power(rule)) is not None:
-        return _step_near_zero(x, g, rows, z, epsilon, rule, power)
-    if rule.momentum > 0.0:
-        return _second_order(x, g, rows, epsilon, rule, z)
-    D, Gamma = (x / b, 1.0 / b) if rule.metric == "non-negative" else (1.0 / b, np.zeros_like(b))
-    half = 0.5 * min(epsilon, 1.0)
-    heat = np.full_like(b, tau * (1.0 - half) if rule.metric == "real-valued" else tau)
-    if rule.metric == "non-negative":
-        heat *= (1.0 + 0.5 * half * rule.linear / b) ** 2
-    drift = D * (g + rule.inverse / np.maximum(x, 1e-20)) + tau * Gamma
-    drift = np.minimum(drift, np.where(Gamma > 0.0, 20.0 * (x + Gamma), np.inf))  # at most 20 (x + Γ)
-    drift += 0.5 * heat * Gamma * (z**2 - 1.0)
-    moved = x + rule.move * (epsilon * drift + np.sqrt(2.0 * epsilon * heat * D) * z)
-    return np.abs(moved) if rule.mirror else moved
-
-
-def _second_order(x: Array, g: Array, rows: IntArray, epsilon: float, rule: Rule, z: Array) -> Array:
-    """Return rows after a step with momentum; g is the gradient without the `inverse / x` of the prior."""
-    b, tau, root = rule.b[rows], rule.temperature, rule.metric == "non-negative"
-    if root:  # u = sqrt(x): D = 1/4b, and dx = 2u du
-        y, rate = np.sqrt(x), epsilon / (4.0 * b)
-        force = rate * (2.0 * (x * g + rule.inverse) + tau) / np.sqrt(np.maximum(x, rate))
-        force = np.minimum(force, 0.5 * (y + np.sqrt(rate)))  # limit the push to half of u
-    else:
-        y, rate = x, epsilon / b
-        force = rate * (g + rule.inverse / np.maximum(x, 1e-20))
-    p = rule.move * (rule.m[rows] + force)
-    m = rule.momentum * p + rule.move * np.sqrt((1.0 - rule.momentum**2) * tau * rate) * z
-    moved = y + 0.5 * (p + m)
-    rule.m[rows] = np.where((moved < 0.0) & rule.mirror, -m, m)
-    moved = np.abs(moved) if rule.mirror else moved
-    return moved**2 if root else moved
+    form, power = form_of(
+        rule.metric, rule.mirror, rule.inverse, rule.quadratic, rule.move, rule.temperature, rule.momentum
+    )
+    numbers = Numbers(
+        rule.inverse, rule.linear, rule.quadratic, rule.move, rule.temperature, rule.momentum, power
+    )
+    m, b, empty = rule.m[rows], rule.b[rows], rule.empty[rows]
+    after, rule.m[rows] = moved(x, m, b, gradient, z, epsilon, form, numbers, empty, t % EMPTY_EVERY == 0)
+    return np.asarray(after)
 
 
 def iterate(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from psgld.models.common import Array, real
 from psgld.models.likelihoods.base import Likelihood
+from psgld.models.namespace import namespace, special
 
 
 @final
@@ -52,7 +53,7 @@ class Bernoulli(Likelihood):
     def kernel(self, v: ArrayLike, eta: ArrayLike) -> Array:
         """Return v η - log(1 + exp(η))."""
         v, eta = real(v), real(eta)
-        return real(v * eta - np.logaddexp(0.0, eta))
+        return real(v * eta - namespace(eta).logaddexp(0.0, eta))
 
     def log_normaliser(self, v: ArrayLike) -> Array:
         """Return 0: the kernel is normalised."""
@@ -60,7 +61,7 @@ class Bernoulli(Likelihood):
 
     def positive(self, v: ArrayLike, eta: ArrayLike) -> Array:
         """Return v."""
-        return real(v) + np.zeros_like(real(eta))
+        return real(v) + namespace(eta).zeros_like(real(eta))
 
     def weight(self, v: ArrayLike, eta: ArrayLike) -> Array:
         """Return p."""
@@ -72,9 +73,7 @@ class Bernoulli(Likelihood):
 
     def response(self, eta: ArrayLike) -> Array:
         """Return p = 1 / (1 + exp(-η))."""
-        from scipy.special import expit
-
-        return real(expit(real(eta)))
+        return real(special(eta).expit(real(eta)))
 
     def link(self, mean: ArrayLike) -> Array:
         """Return log p/(1 - p); ±inf outside of 0 < p < 1."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from psgld.errors import ModelError
 from psgld.models.common import Array, optional_positive, real, total
 from psgld.models.likelihoods.base import Likelihood, Theta
+from psgld.models.namespace import namespace, special
 
 _ENDS = 1e-2, 1e4
 """The range of initial values of r."""
@@ -66,10 +67,8 @@ class NegativeBinomial(Likelihood):
 
     def kernel(self, v: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
         """Return v log μ - (v + r) log(1 + μ/r)."""
-        from scipy.special import xlogy
-
         v, mu, r = real(v), real(mu), real(r)
-        return real(xlogy(v, mu) - (v + r) * np.log1p(mu / r))
+        return real(special(mu).xlogy(v, mu) - (v + r) * namespace(mu).log1p(mu / r))
 
     def log_normaliser(self, v: ArrayLike, r: ArrayLike) -> Array:
         """Return log Γ(v + r) / (Γ(r) v! r^v), by a beta function: for large r, differences of log-gammas cancel."""
@@ -89,7 +88,7 @@ class NegativeBinomial(Likelihood):
         The split is a choice on which the non-negative metric rests. With v/μ and (v + r)/(μ + r) the ratio of the two
         parts would be near 1 where μ is large beside r, and steps would hardly move there.
         """
-        return real(1.0 / (1.0 + real(mu) / real(r)) + np.zeros_like(real(v)))
+        return real(1.0 / (1.0 + real(mu) / real(r)) + namespace(v).zeros_like(real(v)))
 
     def curvature(self, v: ArrayLike, mu: ArrayLike, r: ArrayLike) -> Array:
         """Return v/μ² - (v + r)/(μ + r)²."""

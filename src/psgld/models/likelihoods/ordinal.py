@@ -17,6 +17,7 @@ from psgld.errors import ModelError
 from psgld.models.common import Array, real
 from psgld.models.likelihoods.base import Likelihood, Theta
 from psgld.models.likelihoods.cut_points import CutMove, starting_cuts
+from psgld.models.namespace import namespace, special
 
 MOST_LEVELS = 32
 """The most levels: with their cut points they are the parameters of the functor."""
@@ -164,14 +165,12 @@ class Ordinal(Likelihood):
         """Return the number of the nearest level, 0 to L - 1."""
         return np.searchsorted(self._middles, v, side="left")
 
-    def _ends(self, v: ArrayLike, cuts: tuple[Any, ...]) -> tuple[Array, Array]:
+    def _ends(self, v: ArrayLike, cuts: tuple[Any, ...]) -> tuple[Any, Any]:
         """Return the cut points below and above each value, -inf and inf at the ends; they broadcast against v."""
-        at, c = self._index(real(v)), np.broadcast_arrays(*(real(cut) for cut in cuts))
-        shape = np.broadcast_shapes(at.shape, c[0].shape)
-        ends = np.stack([np.full(c[0].shape, -np.inf), *c, np.full(c[0].shape, np.inf)], axis=-1)
-        ends = np.broadcast_to(ends, (*shape, ends.shape[-1]))
-        at = np.broadcast_to(at, shape)[..., None]
-        below, above = (np.take_along_axis(ends, at + side, axis=-1)[..., 0] for side in (0, 1))
+        xp, v = namespace(v, *cuts), real(v)
+        below, above = -np.inf, cuts[0]
+        for middle, cut, following in zip(self._middles, cuts, (*cuts[1:], np.inf), strict=True):
+            below, above = xp.where(v > middle, cut, below), xp.where(v > middle, following, above)
         return below, above
 
     # -- the density -------------------------------------------------------------------------------------
@@ -180,7 +179,8 @@ class Ordinal(Likelihood):
     def kernel(self, v: ArrayLike, eta: ArrayLike, *cuts: Any) -> Array:
         """Return log F(c_l - η) + log F(η - c_{l-1})."""
         (below, above), eta = self._ends(v, cuts), real(eta)
-        return real(-np.logaddexp(0.0, eta - above) - np.logaddexp(0.0, below - eta))
+        xp = namespace(eta)
+        return real(-xp.logaddexp(0.0, eta - above) - xp.logaddexp(0.0, below - eta))
 
     def log_normaliser(self, v: ArrayLike, *cuts: Any) -> Array:
         """Return log(1 - exp(c_{l-1} - c_l))."""
@@ -249,9 +249,7 @@ class Ordinal(Likelihood):
 
 
 def _logistic(x: ArrayLike) -> Array:
-    from scipy.special import expit
-
-    return real(expit(real(x)))
+    return real(special(x).expit(real(x)))
 
 
 def _checked_levels(levels: Any) -> tuple[float, ...]:

@@ -17,6 +17,7 @@ from psgld.models.likelihoods import compound_poisson, positive_stable
 from psgld.models.likelihoods.base import Likelihood, Theta
 from psgld.models.likelihoods.normalisers import log_normaliser
 from psgld.models.likelihoods.survival import survival
+from psgld.models.namespace import namespace, special
 
 _FUNCTORS = {
     1.0: "poisson",
@@ -168,13 +169,11 @@ class Tweedie(Likelihood):
 
     def kernel(self, v: ArrayLike, mu: ArrayLike) -> Array:
         """Return v θ(μ) - κ(μ), the exponent of the density at φ = 1."""
-        from scipy.special import xlogy
-
         v, mu, beta = real(v), real(mu), self.beta
         if beta == 1.0:
-            return real(xlogy(v, mu) - mu)
+            return real(special(mu).xlogy(v, mu) - mu)
         if beta == 0.0:
-            return real(-v / mu - np.log(mu))
+            return real(-v / mu - namespace(mu).log(mu))
         return real(v * mu ** (beta - 1.0) / (beta - 1.0) - mu**beta / beta)
 
     def log_normaliser(self, v: ArrayLike, phi: ArrayLike) -> Array:
