@@ -11,7 +11,7 @@ WORKERS ?= 2
 # Bytecode is compiled when it is imported: of what the tests need that is a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-arviz test-page lint format stubs paper bench bench-data bench-peers bench-verdict bench-largest torture fuzz fuzz-guided docs gallery sanitize sanitize-address sanitize-thread clean
+.PHONY: demo test test-jax test-arviz test-page lint format stubs paper bench bench-data bench-peers bench-verdict bench-largest torture fuzz fuzz-guided docs gallery sanitize sanitize-address sanitize-thread clean
 
 demo: .stamp-build
 	$(BIN)/psgld demo -o out
@@ -19,6 +19,10 @@ demo: .stamp-build
 test: .stamp-test .stamp-openmpi
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not alone"
 	$(BIN)/python -m pytest -m alone
+
+# JAX() on a CPU: all samplers, metrics, likelihoods and forms of data, each compiled anew; `make test` has some of them.
+test-jax: .stamp-test
+	PSGLD_ALL_JAX_CASES=1 $(BIN)/python -m pytest -n $(WORKERS) tests/engines/test_contract.py tests/engines/test_jax.py tests/engines/test_accelerator.py -k "jax or JAX or accelerator"
 
 # Report pages in a headless browser, with axe-core: needs Chromium and npm, and is skipped without them. Screenshots
 # are in build/page. PAGES="a.html …" checks these instead.

@@ -6,6 +6,10 @@ import os
 
 import pytest
 
+# JAX reads this when it is first used. It shows a CPU as four devices, for the ring of test_jax.py; and it does not
+# contract products and sums into one instruction, as where it does so depends on the shapes, and with them last bits.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4 --xla_cpu_max_isa=AVX")
+
 TOGETHER = {  # files whose tests run one after the other
     # More ranks than cores.
     "ranks": (

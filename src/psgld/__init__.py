@@ -47,7 +47,7 @@ from .system.version import __version__
 if TYPE_CHECKING:
     from .data.anndata import from_anndata
     from .data.shards import shard
-    from .engines import MPI, Reference
+    from .engines import JAX, MPI, Reference
     from .model_selection import MarginalLikelihood, compare, marginal_likelihood, select_rank
     from .posterior.comparison import Comparison
     from .posterior.log_likelihood import log_likelihood
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DSGD",
     "DSGLD",
+    "JAX",
     "LD",
     "MPI",
     "PSGLD",
@@ -133,7 +134,7 @@ __all__ = [
 _ESTIMATORS = ("BayesianMF", "BayesianNMF")
 
 _LATER = {
-    **dict.fromkeys(("MPI", "Reference"), ".engines"),
+    **dict.fromkeys(("JAX", "MPI", "Reference"), ".engines"),
     **dict.fromkeys(("UCB", "Mean", "Probability", "Thompson"), ".posterior.recommend"),
     **dict.fromkeys(
         ("MarginalLikelihood", "compare", "marginal_likelihood", "select_rank"), ".model_selection"

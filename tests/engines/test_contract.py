@@ -1,13 +1,15 @@
 """One contract for all engines: every Langevin sampler, metric and form of data gives the same chain on each of them.
 
-Those that run the core give it bit for bit; `Reference` nearly, as its noise is not rounded to float32.
+Those that run the core give it bit for bit; `Reference` and `JAX` nearly, as their noise is not rounded to float32.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from itertools import product
 
 import numpy as np
@@ -17,7 +19,7 @@ from mpi_case import coo, soon
 from test_pipes import run_on_pipes
 
 import psgld
-from psgld import DSGD, DSGLD, LD, PSGLD, SGLD, FactorModel, Reference, Threads, engines
+from psgld import DSGD, DSGLD, JAX, LD, PSGLD, SGLD, FactorModel, Reference, Threads, engines
 from psgld.dynamics.probes import Probes
 from psgld.engines import Engine, H, W
 
@@ -100,6 +102,20 @@ NAMES = [
 CASES = [name for n, name in enumerate(NAMES) if n % 3 == 0]  # still each pair of choices several times
 
 
+def covering(names):
+    """Return few of the cases, with every choice, and every metric on every form of data."""
+    choices = {name: set(name.split("/")) | {(name.split("/")[1], name.split("/")[3])} for name in names}
+    chosen, left = [], set().union(*choices.values())
+    while left:
+        chosen.append(max(names, key=lambda name: len(choices[name] & left)))
+        left -= choices[chosen[-1]]
+    return chosen
+
+
+JAX_CASES = [case for case in CASES if not case.startswith("dsgld")]
+"""`make test-jax` runs all of them, CI few: each is compiled anew."""
+
+
 def settings_of(name):
     sampler, metric, likelihood, form = name.split("/")
     made = SAMPLERS[sampler](metric=metric, step_size=STEPS[metric], dtype="float64")
@@ -134,13 +150,18 @@ class Kind:
     engine: Engine | None
     exact: bool = True
     ranks: int = 1
+    cases: tuple[str, ...] = tuple(CASES)
 
 
 ENGINES = {
     "threads-3": Kind(Threads(3)),
     "reference": Kind(Reference(), exact=False),
-    "ranks-2": Kind(None, ranks=2),
+    "ranks-2": Kind(None, ranks=2, cases=tuple(case for case in CASES if case.split("/")[0] in RING)),
 }
+HAS_JAX = find_spec("jax") is not None
+if HAS_JAX:
+    ALL = "PSGLD_ALL_JAX_CASES" in os.environ
+    ENGINES["jax"] = Kind(JAX(), exact=False, cases=tuple(JAX_CASES if ALL else covering(JAX_CASES)))
 
 
 def found_on(kind, names, folder):
@@ -157,8 +178,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::psgld.PsgldWarning")
 @pytest.mark.parametrize("name", ENGINES)
 def test_the_same_chain(name, tmp_path):
     kind = ENGINES[name]
-    names = CASES if kind.ranks == 1 else [case for case in CASES if case.split("/")[0] in RING]
-    expected, found = draws_of(Threads(1), names), found_on(kind, names, tmp_path)
+    expected, found = draws_of(Threads(1), kind.cases), found_on(kind, kind.cases, tmp_path)
     assert set(found) == set(expected)
     for case, arrays in expected.items():
         assert np.isfinite(arrays["draws/W"]).all() and np.ptp(arrays["draws/W"], axis=1).min() > 0, case
@@ -178,7 +198,7 @@ def test_every_engine_is_here():
     named = [getattr(engines, name) for name in engines.__all__]
     kinds = {kind for kind in named if inspect.isclass(kind) and issubclass(kind, Engine)}
     here = {type(kind.engine) for kind in ENGINES.values() if kind.engine is not None}
-    assert kinds - {Engine} == here | {engines.Ranks, engines.MPI}
+    assert kinds - {Engine} == here | {engines.Ranks, engines.MPI, *(() if HAS_JAX else (JAX,))}
 
 
 def test_every_choice_is_made():
@@ -200,7 +220,13 @@ def chain_of(name, engine):
 
 @pytest.mark.parametrize("name", STATES)
 @pytest.mark.parametrize(
-    ("start", "end"), [(Threads(2), Reference()), (Reference(), Threads(2)), (Reference(),) * 2]
+    ("start", "end"),
+    [
+        (Threads(2), Reference()),
+        (Reference(), Threads(2)),
+        (Reference(),) * 2,
+        *([(Threads(2), JAX()), (JAX(), Threads(2)), (JAX(),) * 2] if HAS_JAX else ()),
+    ],
 )
 def test_a_chain_goes_from_one_engine_to_another(name, start, end):
     with soon():

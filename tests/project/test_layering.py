@@ -14,7 +14,7 @@ import pytest
 import psgld
 
 PACKAGE = Path(psgld.__file__).parent
-OPTIONAL = ("scipy", "pandas", "polars", "pyarrow", "matplotlib", "tqdm", "sklearn", "mpi4py", "zarr")
+OPTIONAL = ("scipy", "pandas", "polars", "pyarrow", "matplotlib", "tqdm", "sklearn", "mpi4py", "zarr", "jax")
 
 ROOMS = (
     "errors",
@@ -110,11 +110,13 @@ CONCRETE = {
     "MPI",
     "Ranks",
     "Reference",
+    "JAX",
     "ThreadedFactors",
     "RingFactors",
     "HoppingFactors",
     "CoreFactors",
     "ReferenceFactors",
+    "AcceleratedFactors",
 }
 
 
@@ -152,6 +154,15 @@ def test_concrete_engines_are_known_by_name():
 def test_mpi_is_one_file():
     users = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "mpi4py" in imports(path)}
     assert users == {"engines/distributed/mpi.py"}
+
+
+def test_jax_is_one_folder():
+    users = {
+        path.parent.relative_to(PACKAGE)
+        for path in PACKAGE.rglob("*.py")
+        if any(name.partition(".")[0] == "jax" for name in imports(path))
+    }
+    assert users == {Path("engines/accelerated")}
 
 
 def test_names_are_resolved():

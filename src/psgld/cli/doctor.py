@@ -1,4 +1,5 @@
-"""`psgld doctor`: versions, machine, a self-check, a speed; with `--mpi`, what messages between ranks take."""
+"""`psgld doctor`: versions, machine, a self-check, a speed; with `--mpi`, what messages between ranks take;
+with `--jax`, the devices of `JAX()`."""
 
 from __future__ import annotations
 
@@ -15,16 +16,20 @@ def add(commands: Any) -> None:
         "doctor",
         help="versions, machine, self-check, speed; messages between ranks",
         description="Print versions, cores, memory, instruction set; sample a tiny model; time a larger one.\n"
-        "With --mpi, under mpiexec: the latency and bandwidth of messages between neighbouring ranks instead.",
-        epilog="Example:\n  psgld doctor\n  mpiexec -n 4 psgld doctor --mpi --json",
+        "With --mpi, under mpiexec: the latency and bandwidth of messages between neighbouring ranks instead.\n"
+        "With --jax: the devices that JAX sees, a self-check, and times per iteration beside the core's instead.",
+        epilog="Example:\n  psgld doctor\n  psgld doctor --jax\n  mpiexec -n 4 psgld doctor --mpi --json",
     )
     parser.add_argument("--mpi", action="store_true", help="measure messages between the ranks of this job")
+    parser.add_argument(
+        "--jax", action="store_true", help="measure the engine on GPUs, JAX(), beside the core"
+    )
     parser.add_argument(
         "--rank",
         type=number,
         default=50,
         metavar="K",
-        help="with --mpi: number of components of the timed model (50)",
+        help="with --mpi or --jax: number of components of the timed model (50)",
     )
     parser.add_argument("--threads", type=number, default=1, help="with --mpi: threads per rank (1)")
     add_json(parser)
@@ -38,6 +43,8 @@ def run(args: Namespace) -> int:
 
     if args.mpi:
         return _network(args)
+    if args.jax:
+        return _accelerator(args)
     report = examine()
     if args.json:
         print_json(report)
@@ -61,3 +68,16 @@ def _network(args: Namespace) -> int:
         else:
             print(network.text(report))
     return 0
+
+
+def _accelerator(args: Namespace) -> int:
+    """Measure the devices of JAX."""
+    from ..tools import accelerator
+    from .output import print_json
+
+    report = accelerator.examine(args.rank)
+    if args.json:
+        print_json(report)
+    else:
+        print(accelerator.text(report))
+    return 0 if report["check"]["ok"] else 1

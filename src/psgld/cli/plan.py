@@ -15,7 +15,18 @@ from .fit import add_model, add_sampling, model_of, sampler_of
 from .options import Parser, add_columns, add_json, option_of, path_or_url
 from .reading import read_data
 
-_SIZED = ("rows", "cols", "entries", "ranks", "network", "bandwidth", "latency", "entry", "coefficient")
+_SIZED = (
+    "rows",
+    "cols",
+    "entries",
+    "ranks",
+    "devices",
+    "network",
+    "bandwidth",
+    "latency",
+    "entry",
+    "coefficient",
+)
 """Options of problems without a file."""
 
 _MEASURED = ("latency", "bandwidth", "entry", "coefficient", "efficiency")
@@ -59,6 +70,9 @@ def add(commands: Any) -> None:
     group = parser.add_argument_group("without FILE: the machines")
     group.add_argument(
         "--ranks", type=number, metavar="R", help="processes (without --blocks: an upper bound)"
+    )
+    group.add_argument(
+        "--devices", type=number, metavar="D", help="GPUs of JAX(devices=D): memory per device only"
     )
     group.add_argument("--cores", type=number, default=1, help="cores per rank (%(default)s)")
     group.add_argument("--memory", type=float, metavar="GB", help="memory available per rank")
@@ -135,6 +149,11 @@ def _sized(args: Namespace) -> tuple[dict[str, Any], str]:
         raise DataError(f"a FILE is needed, or --rows, --cols and --entries; {missing[0]} is missing")
     metric = args.metric or "non-negative"
     size = plan.Size(args.rows, args.cols, args.entries, args.rank)
+    if args.devices is not None:
+        from ..tools.device_memory import device_memory
+
+        found = device_memory(size, args.blocks or args.devices, args.devices)
+        return found.to_dict() | {"size": asdict(size)}, found.text(size)
     machine = _machine(args, size)
     ranks = args.ranks or 1
     if args.blocks is not None:

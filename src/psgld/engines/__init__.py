@@ -11,11 +11,13 @@ from .communicator import Communicator
 from .threads import Threads
 
 if TYPE_CHECKING:
+    from .accelerated.engine import JAX
     from .distributed.engine import Ranks
     from .distributed.mpi import MPI
     from .reference.engine import Reference
 
 __all__ = [
+    "JAX",
     "MPI",
     "Communicator",
     "Engine",
@@ -30,7 +32,12 @@ __all__ = [
     "W",
 ]
 
-_LATER = {"MPI": ".distributed.mpi", "Ranks": ".distributed.engine", "Reference": ".reference.engine"}
+_LATER = {
+    "JAX": ".accelerated.engine",
+    "MPI": ".distributed.mpi",
+    "Ranks": ".distributed.engine",
+    "Reference": ".reference.engine",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -161,7 +161,7 @@ def _check_range(ends: tuple[float, float], dtype: str) -> None:
 def check_kinds(engine: Any, progress: Any, flags: Mapping[str, Any] | None = None) -> None:
     """Raise SamplingError if engine, progress or one of the named flags has a wrong type."""
     if not isinstance(engine, Engine):
-        raise SamplingError(f"engine must be Threads(…), MPI(…) or Reference(), got {engine!r}")
+        raise SamplingError(f"engine must be Threads(…), MPI(…), JAX(…) or Reference(), got {engine!r}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise SamplingError(f"progress must be True, False, None or a function, got {progress!r}")
     for name, flag in (flags or {}).items():

@@ -58,7 +58,7 @@ def check_compiled(settings: Sampler, engine: Engine) -> None:
     """Raise SamplingError if a sampler needs the compiled core and the engine does not run it."""
     if not engine.compiled:
         raise SamplingError(
-            f"{type(settings).__name__} does not run on {engine!r}; PSGLD, LD, SGLD, DSGLD and DSGD do; use Threads()"
+            f"{type(settings).__name__} does not run on {engine!r}; PSGLD, LD, SGLD and DSGD do; use Threads()"
         )
 
 

@@ -31,6 +31,7 @@ OPTIONAL = {
     "arviz-stats": "R-hat and ESS",
     "xarray": "stores and ArviZ",
     "mpi4py": "runs on several machines",
+    "jax": "runs on GPUs",
 }
 """Optional packages and their uses."""
 

@@ -20,13 +20,14 @@ def _sub_bytes() -> Bytes:
     return box
 
 
-_BOX = _sub_bytes()
+SUB_BYTES = _sub_bytes()
+"""The S-box."""
 _SHIFT_ROWS = [4 * ((column + row) % 4) + row for column in range(4) for row in range(4)]
 
 
 def aes_round(x: Bytes, key: Bytes, last: bool) -> Bytes:
     """Return blocks (…, 16) after SubBytes, ShiftRows, MixColumns unless it is the last round, and AddRoundKey."""
-    s = _BOX[x][..., _SHIFT_ROWS].reshape(*x.shape[:-1], 4, 4)
+    s = SUB_BYTES[x][..., _SHIFT_ROWS].reshape(*x.shape[:-1], 4, 4)
     if not last:
         twice = (s << np.uint8(1)) ^ (s >> np.uint8(7)) * np.uint8(0x1B)
         s = twice ^ np.roll(s ^ twice, -1, axis=-1) ^ np.roll(s, -2, axis=-1) ^ np.roll(s, -3, axis=-1)

@@ -94,7 +94,7 @@ class ReferenceGrid:
         for b in range(self.blocks):
             for c in range(self.blocks):
                 o, n = outer.strip(b), inner.strip(c)
-                runs[b, c] = _runs(self._entries_before(o, n, drawn), len(o), len(n))
+                runs[b, c] = runs_of_rows(self._entries_before(o, n, drawn), len(o), len(n))
         starts = dict(zip(runs, np.cumsum([0, *map(len, runs.values())]).tolist(), strict=False))
         self.places = sum(map(len, runs.values()))
         self.chunks: list[list[Chunk]] = []
@@ -135,7 +135,7 @@ class ReferenceGrid:
         return pairs if cells else pairs[self._stored[pairs[:, 0], pairs[:, 1]]]
 
 
-def _runs(entries_before: NDArray[np.float64], rows: int, columns: int) -> list[slice]:
+def runs_of_rows(entries_before: NDArray[np.float64], rows: int, columns: int) -> list[slice]:
     """Return the row ranges of chunks of about equal cost."""
     tiles = -(-rows // _TILE)
     ends = np.minimum(np.arange(tiles + 1) * _TILE, rows)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, final
 
 from ...models.namespace import namespace
 
-
 EMPTY_EVERY = 4
 """Rows without entries are drawn from their prior every so many iterations (`kEmptyEvery` in the core)."""
 
@@ -49,17 +48,26 @@ def form_of(
 
     It is used if the density of the coordinate of the step has no bound at zero, but an integral.
     """
-    power = 1.0
+    power, near_zero = 1.0, False
     if mirror and inverse < 0.0 < temperature:
         power = (2.0 if metric == "non-negative" else 1.0) * (1.0 + inverse / temperature)
-        power = power if power > 0.01 else 1.0
+        near_zero = power > 0.01
     normal = not mirror and inverse == 0.0 and quadratic.ndim == 1
     draws_empty = normal and bool((quadratic[move != 0.0] > 0.0).all())
-    return Form(metric, mirror, momentum > 0.0, power != 1.0, draws_empty), power
+    return Form(metric, mirror, momentum > 0.0, near_zero, draws_empty), power if near_zero else 1.0
 
 
 def moved(
-    x: Any, m: Any, b: Any, gradient: Any, z: Any, epsilon: Any, form: Form, numbers: Numbers, empty: Any, due: Any
+    x: Any,
+    m: Any,
+    b: Any,
+    gradient: Any,
+    z: Any,
+    epsilon: Any,
+    form: Form,
+    numbers: Numbers,
+    empty: Any,
+    due: Any,
 ) -> tuple[Any, Any]:
     """Return x and the momentum m after a step.
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...data.partition import IntArray, Strips
 from ...models import Likelihood
+from ...models.namespace import namespace
 from .aes import aes_round
 from .moves import EMPTY_EVERY, Numbers, form_of, moved
 
@@ -71,7 +72,7 @@ class Model:
 
     def guarded(self, eta: Array) -> Array:
         """Return η, clipped at the floor if it must be positive."""
-        return np.maximum(eta, self.floor) if self.likelihood.nonnegative_mean else eta
+        return namespace(eta).maximum(eta, self.floor) if self.likelihood.nonnegative_mean else eta
 
     def score(self, v: Array, eta: Array) -> Array:
         """Return φ ∂ log p(v | η) / ∂η."""
