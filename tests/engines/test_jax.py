@@ -176,6 +176,32 @@ def test_all_iterations_up_to_a_mark_are_one_call(monkeypatch):
     assert calls == [4]
 
 
+# -- weights -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["dense", "unobserved", "zero"])
+def test_weights_are_those_of_the_reference(form):
+    V, rng = counts(12, 17, seed=1), np.random.default_rng(4)
+    weights = rng.integers(1, 4, V.shape).astype(float)
+    if form == "dense":
+        data = psgld.observations(V, weights=weights)
+    else:
+        rows, cols = np.nonzero((rng.random(V.shape) < 0.4) & (V > 0))
+        more = {"zero_weight": 0.5} if form == "zero" else {}
+        at = rows, cols
+        data = psgld.Observations.from_coo(
+            rows, cols, V[at], V.shape, absent=form, weights=weights[at], **more
+        )
+    sampler, found = PSGLD(2, dtype="float64"), []
+    for engine in (psgld.Reference(), JAX()):
+        setup = sampler.prepare(data, FactorModel(2, "gaussian"), engine, tune=40)
+        chain = setup.chain(3, Probes.of(data, 100), engine)
+        chain.advance(64)
+        found.append((chain.factors.factor(H), chain.factors.squared_residuals(), chain.log_posterior()))
+    for expected, value in zip(*found, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-9)
+
+
 # -- what is refused ---------------------------------------------------------------------------------------
 
 REFUSED = {
