@@ -180,13 +180,15 @@ def test_all_iterations_up_to_a_mark_are_one_call(monkeypatch):
 
 
 @pytest.mark.parametrize("form", ["dense", "unobserved", "zero"])
-def test_weights_are_those_of_the_reference(form):
+def test_weights_and_empty_rows_are_those_of_the_reference(form):
     V, rng = counts(12, 17, seed=1), np.random.default_rng(4)
     weights = rng.integers(1, 4, V.shape).astype(float)
     if form == "dense":
         data = psgld.observations(V, weights=weights)
     else:
-        rows, cols = np.nonzero((rng.random(V.shape) < 0.4) & (V > 0))
+        seen = (rng.random(V.shape) < 0.4) & (V > 0)
+        seen[3] = seen[:, 5] = False
+        rows, cols = np.nonzero(seen)
         more = {"zero_weight": 0.5} if form == "zero" else {}
         at = rows, cols
         data = psgld.Observations.from_coo(

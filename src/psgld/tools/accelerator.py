@@ -70,7 +70,7 @@ def iteration_seconds(data: Source, engine: Engine, rank: int, seconds: float) -
 
     once = timed(4) / 4
     cycles = max(4, int(seconds / max(once, 1e-6)))
-    return min(timed(cycles) for _ in range(2)) / cycles / cycle
+    return float(min(timed(cycles) for _ in range(2)) / cycles / cycle)
 
 
 def _chain(data: Source, engine: Engine, rank: int, sampler: PSGLD) -> Any:

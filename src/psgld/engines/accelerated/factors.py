@@ -69,7 +69,7 @@ class AcceleratedFactors(Factors):
         return Half(self._put(zeros), None, self._put(zeros + 1.0), rows, empty)
 
     def _half(self, which: int) -> Half:
-        return self._state[self.grid.factors.index(which)]  # type: ignore[return-value]
+        return self._state.inner if self.grid.factors.index(which) else self._state.outer
 
     def _replace(self, which: int, **arrays: Any) -> None:
         half = self._half(which)._replace(**arrays)

@@ -136,7 +136,7 @@ class AcceleratedGrid:
     @property
     def first_chunks(self) -> NDArray[np.int64]:
         """The first chunk of each block, (outer strips, parts)."""
-        b = np.arange(self.blocks)
+        b = range(self.blocks)
         return np.array([[self.runs[o, (o + self.sign * p) % self.blocks][0] for p in b] for o in b])
 
     def block_of_chunk(self) -> NDArray[np.int64]:

@@ -112,7 +112,8 @@ def _gradients(
     found = sparse_gradients(now, x, y, model, kind, drawn, plan.zero)
     if plan.zero is None:
         return found
-    return jax.tree.map(jnp.add, found, zero_gradients(x, y, model, kind, plan.zero))
+    both: tuple[Any, Any, Any] = jax.tree.map(jnp.add, found, zero_gradients(x, y, model, kind, plan.zero))
+    return both
 
 
 def _next(plan: Plan, tree: Any, turn: Any) -> Any:
@@ -216,7 +217,10 @@ def _on_ring(plan: Plan, program: Callable[..., Any], shared: tuple[bool, ...]) 
     if plan.mesh is None:
         return program
     specs = tuple(P() if common else P(AXIS) for common in shared)
-    return jax.shard_map(program, mesh=plan.mesh, in_specs=specs, out_specs=P(AXIS), check_vma=False)
+    found: Callable[..., Any] = jax.shard_map(
+        program, mesh=plan.mesh, in_specs=specs, out_specs=P(AXIS), check_vma=False
+    )
+    return found
 
 
 @partial(jax.jit, static_argnums=0)

@@ -67,8 +67,8 @@ def sparse_blocks(
     second, across = _by_row(block, at[1], at[0], (blocks, inner.length))
     weights = entries.weights
     return SparseBlocks(
-        tuple(map(Bucket, first.index, first.rows)),
-        tuple(map(Bucket, second.index)),
+        tuple(map(Bucket, first.indices, first.rows)),
+        tuple(map(Bucket, second.indices)),
         _filled(first, cells, entries.values, dtype, np.nan),
         None if weights is None else _filled(first, cells, weights, dtype, 0.0),
         _filled(second, across, cells, np.uint32, first.buckets.cells),
@@ -81,7 +81,7 @@ class _Side(NamedTuple):
     """The entries of all blocks by the rows of one side."""
 
     buckets: Buckets
-    index: list[NDArray[np.uint32]]
+    indices: list[NDArray[np.uint32]]
     rows: list[NDArray[np.uint32]]
     slot: NDArray[np.uint32]
     block: NDArray[np.int64]
@@ -113,7 +113,7 @@ def _by_row(
     cuts = np.cumsum([w * n for w, n in zip(buckets.widths, buckets.rows, strict=True)])[:-1]
     parts = zip(np.split(index, cuts, axis=2), buckets.widths, strict=True)
     return side._replace(
-        index=[np.ascontiguousarray(x).reshape(blocks, blocks, -1, w) for x, w in parts]
+        indices=[np.ascontiguousarray(x).reshape(blocks, blocks, -1, w) for x, w in parts]
     ), cell
 
 

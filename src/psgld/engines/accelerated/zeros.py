@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from ..base import SumName
 from ..reference.update import Model
@@ -13,7 +14,7 @@ from ..reference.update import Model
 def zero_gradients(x: Any, y: Any, model: Model, kind: SumName, weight: float) -> tuple[Any, Any, Any]:
     """Return the sums of `sparse_gradients` if all cells of the blocks were zeros of this weight."""
     formula = model.weight if kind == "weight" else model.score
-    e = weight * float(formula(0.0, 1.0))
+    e = weight * float(formula(np.zeros(()), np.ones(())))
     if model.likelihood.zeros == "sum":
         columns, rows = y.sum(axis=1, keepdims=True), x.sum(axis=1, keepdims=True)
         return e * jnp.broadcast_to(columns, x.shape), e * jnp.broadcast_to(rows, y.shape), None

@@ -61,7 +61,7 @@ class Bernoulli(Likelihood):
 
     def positive(self, v: ArrayLike, eta: ArrayLike) -> Array:
         """Return v."""
-        return real(v) + namespace(eta).zeros_like(real(eta))
+        return real(real(v) + namespace(eta).zeros_like(real(eta)))
 
     def weight(self, v: ArrayLike, eta: ArrayLike) -> Array:
         """Return p."""
