@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
+
+# Shells start what is in the background without SIGINT, which psgld respects: tests of Ctrl-C send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # JAX reads this when it is first used. It shows a CPU as four devices, for the ring of test_jax.py; and it does not
 # contract products and sums into one instruction, as where it does so depends on the shapes, and with them last bits.

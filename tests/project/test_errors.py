@@ -65,7 +65,7 @@ def test_powers_without_a_distribution(beta):
         ({"track": ([99], [0])}, "99"),
         ({"track": [0]}, "track must be a pair"),
         ({"track": ([0, 1], [0])}, "track needs as many rows as columns, got 2 and 1"),
-        ({"engine": 2}, r"engine must be Threads\(…\), MPI\(…\) or Reference\(\), got 2"),
+        ({"engine": 2}, r"engine must be Threads\(…\), MPI\(…\), JAX\(…\) or Reference\(\), got 2"),
         ({"sampler": psgld.PSGLD}, r"sampler must be PSGLD\(…\)"),
         ({"progress": "bar"}, "progress must be True"),
         ({"keep": "no"}, "keep must be True or False, got 'no'"),

@@ -34,6 +34,7 @@ def test_fit_is_positive_for_odd_times(times):
 
 
 @needs_mpi
+@pytest.mark.alone  # it compares times
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_doctor_on_ranks(ranks, tmp_path, capsys):
     done = mpiexec(ranks, "doctor", "--mpi", "--json", "--rank", 4, program=("-m", "psgld"))

@@ -30,7 +30,10 @@ def distinct(names: Any) -> NDArray[Any] | None:
 
     None, too, for 0, 1, 2, …: that is the index that pandas makes for rows without names.
     """
-    found: list[Any] = np.asarray(names).tolist()
+    given = np.asarray(names)
+    if given.dtype.kind in "mM":  # times in nanoseconds become integers in lists
+        return None
+    found: list[Any] = given.tolist()
     alike = all(isinstance(name, str) for name in found) or all(map(is_integer, found))
     if not alike or len(set(found)) < len(found) or found == list(range(len(found))):
         return None
