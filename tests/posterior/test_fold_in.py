@@ -66,6 +66,14 @@ def test_a_whole_row_is_a_row_with_all_its_entries():
     np.testing.assert_allclose(whole[:, 0], holes[:, 0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_precision_beyond_doubles_is_an_error(seed):
+    """As of a damaged file: three equal components, so large that the prior is lost to rounding."""
+    o = other(np.full((6, 3), 1e20), 0.4, 2.0, psgld.Normal(), psgld.Gaussian())
+    with pytest.raises(psgld.ModelError, match=r"the precision of a new row is singular: .* up to 1\.5e\+41"):
+        gaussian(o, entries([dict.fromkeys(range(6), 1.0)]), seed)
+
+
 CASES = {  # one component: v | w ~ p(. | w h), w ~ prior
     "poisson": (psgld.Poisson(), 1.0, psgld.Exponential(), [2.0, 0.0, 5.0]),
     "poisson, gamma prior": (psgld.Poisson(), 1.0, psgld.GammaPrior(0.5), [2.0, 0.0, 5.0]),

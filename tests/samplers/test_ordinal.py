@@ -12,6 +12,7 @@ from test_new_families import compare, numpyro_is_here, nuts
 
 import psgld
 from psgld.datasets import synthetic
+from psgld.models.likelihoods.cut_points import CutMove
 
 QUICK = {"draws": 40, "tune": 150, "thin": 5, "chains": 2, "progress": False}
 HALVES = (0.5, 1.0, 1.5, 2.0, 3.5, 5.0)
@@ -269,3 +270,10 @@ def test_values_outside_of_a_support():
     for support in ((5, 1), (1,), 3, (1, "a"), (np.nan, 1.0)):
         with pytest.raises(psgld.ModelError, match=r"support must be two numbers \(low, high\)"):
             psgld.Gaussian(support=support)
+
+
+def test_cut_points_stay_where_no_slope_is_left():
+    """η of a chain that diverges, or of a damaged checkpoint: the Hessian is 0 in doubles."""
+    move = CutMove(np.array([0, 1, 2, 2]), levels=3)
+    far = (-1e9, 1e9)
+    assert move(far, np.zeros(4), np.random.default_rng(0)) == far

@@ -236,10 +236,16 @@ def _precision(other: Other, part: slice, gram: Floats) -> Floats:
 
 def _solve(P: Floats, b: Floats, z: Floats | None) -> Floats:
     """Return P⁻¹ b + L⁻ᵀ z, P = L Lᵀ: a draw if z is standard normal; columns are independent."""
-    if z is None:
-        return np.asarray(np.linalg.solve(P, b))
-    L = np.linalg.cholesky(P)
-    return np.asarray(np.linalg.solve(L.transpose(0, 2, 1), np.linalg.solve(L, b) + z))
+    try:
+        if z is None:
+            return np.asarray(np.linalg.solve(P, b))
+        L = np.linalg.cholesky(P)
+        return np.asarray(np.linalg.solve(L.transpose(0, 2, 1), np.linalg.solve(L, b) + z))
+    except np.linalg.LinAlgError:
+        raise ModelError(
+            f"the precision of a new row is singular: its numbers go up to {np.abs(P).max():.3g}, beyond what doubles "
+            "resolve; the draws of the posterior are damaged, or its chains diverged"
+        ) from None
 
 
 def _noise(seed: int, row: int, S: int, width: int) -> Floats:

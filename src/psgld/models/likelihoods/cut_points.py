@@ -73,7 +73,12 @@ class CutMove:
         given = np.append(real(eta), np.zeros(self.levels))[self._order]
         parts = np.split(given, self._bounds)
         now, d = real(theta), self.levels - 1
-        mode, root = self._mode(now, parts)
+        try:
+            mode, root = self._mode(now, parts)
+        except (
+            np.linalg.LinAlgError
+        ):  # all η are so far off that no slope is left, as in a chain that diverges
+            return theta
 
         def weight(c: Array) -> float:
             away = float(np.sum((root.T @ (c - mode)) ** 2))
@@ -134,8 +139,10 @@ class CutMove:
             p, q = expit(below - cut), expit(cut - above)
             gradient[at] = v @ p - u @ q
             curvature[at] = v @ (p - p * p) + u @ (q - q * q)
-        pull = self._counts[1:-1] / np.expm1(np.diff(c))
-        bend = pull * (1.0 + 1.0 / np.expm1(np.diff(c)))
+        width = np.diff(c)
+        inside = -np.expm1(-width)
+        pull = self._counts[1:-1] * np.exp(-width) / inside
+        bend = pull / inside
         gradient[1:] += pull
         gradient[:-1] -= pull
         curvature[1:] += bend
