@@ -168,8 +168,7 @@ def test_sigint_that_a_shell_ignores_stays_ignored(tmp_path):
         "print(post.interrupted, post.W.shape[1])"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code],
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", code],
         capture_output=True,
         text=True,
         cwd=tmp_path,
