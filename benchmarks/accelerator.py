@@ -21,7 +21,7 @@ import numpy as np
 
 import psgld
 from psgld import JAX, PSGLD, FactorModel, Observations, Threads
-from psgld.dynamics.probes import Probes
+from psgld.tools.accelerator import iteration_seconds
 
 TARGET = """
 gpu_device_info {
@@ -41,6 +41,9 @@ device_description_str: "NVIDIA H100 80GB HBM3"
 
 _FREE = {"parameter", "tuple", "get-tuple-element", "bitcast", "constant", "after-all", "opt-barrier"}
 """Instructions of a compiled program that start no kernel."""
+
+_SECONDS = 1.0
+"""Time that an engine is measured for."""
 
 
 def dense(side: int = 1024) -> Observations:
@@ -153,27 +156,6 @@ def _kernels(name: str, bodies: dict[str, str]) -> Iterator[str]:
             yield found[1]
 
 
-# -- measured ----------------------------------------------------------------------------------------------
-
-
-def seconds_per_iteration(data: Observations, rank: int, engine: Any, seconds: float = 1.0) -> float:
-    """Return the time per iteration of a chain, after compilation and burn-in."""
-    setup = setup_of(data, rank, engine)
-    chain = setup.chain(0, Probes.of(setup.data, 0), engine)
-    cycle = chain.setup.cycle
-    chain.advance(40 * cycle)
-
-    def timed(cycles: int) -> float:
-        start = time.perf_counter()
-        chain.advance(cycles * cycle)
-        chain.factors.sums()  # waits for the device
-        return time.perf_counter() - start
-
-    once = timed(2) / 2
-    cycles = max(2, int(seconds / once))
-    return min(timed(cycles) for _ in range(3)) / cycles / cycle
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accelerator", description=__doc__)
     parser.add_argument("--static", action="store_true", help="compile for an H100 instead, and count")
@@ -197,7 +179,7 @@ def main() -> None:
     device = described()[0]
     print(f"device: {device['kind']} ({device['platform']}); the core on {Threads().workers} thread(s)")
     for name, (data, rank) in problems.items():
-        on_device, on_core = (seconds_per_iteration(data, rank, e) for e in (JAX(), Threads()))
+        on_device, on_core = (iteration_seconds(data, e, rank, _SECONDS) for e in (JAX(), Threads()))
         print(
             f"{name:<32} {on_device * 1e3:>9.3f} ms on JAX() {on_core * 1e3:>9.3f} ms on the core: "
             f"ratio {on_core / on_device:.3g}"
